@@ -62,3 +62,17 @@ def test_a_null_that_orders_rows_takes_effect(tmp_path: Path) -> None:
     options = options_of("aggregation", "sum", "sequence.field")
     table = catalog.create_table("db.t", SCHEMA, primary_key=["k"], options=options)
     assert engine_of(table.schema).effective_nulls(table.schema, ["v", "g"]) == {"g"}
+
+
+@pytest.mark.parametrize("default", [None, "last_non_null_value", "max"])
+def test_a_null_in_a_part_of_a_sequence_takes_effect(tmp_path: Path, default: str | None) -> None:
+    """Functions merge values, never the sequence (semantics.md: a partly null sequence writes its nulls)."""
+    schema = pa.schema({"k": pa.int64(), "v": pa.int64(), "g": pa.int64(), "h": pa.int64()})
+    options = options_of("partial-update", None, None) | {"fields.g,h.sequence-group": "v"}
+    if default is not None:
+        options["fields.default-aggregate-function"] = default
+    table = wt.Catalog(tmp_path).create_table("db.t", schema, primary_key=["k"], options=options)
+    table.write(pa.table({"k": [1], "v": [5], "g": [1], "h": [1]}, schema))
+    table.write(pa.table({"k": [1], "v": [6], "g": [2], "h": [None]}, schema))
+    assert table.scan(["g", "h"]).to_arrow().to_pylist() == [{"g": 2, "h": None}]
+    assert engine_of(table.schema).effective_nulls(table.schema, ["h"]) == {"h"}

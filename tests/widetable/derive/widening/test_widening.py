@@ -367,3 +367,29 @@ def test_inspect_shows_round_lag_and_cost(shop: Shop) -> None:
     (line,) = [line for line in lines if line.strip().startswith("widen")]
     assert "2 snapshots of db.customers behind, round 1 of" in line
     assert "wrote 1 row" in line
+
+
+def test_the_engine_is_known_in_any_letters(tmp_path: Path) -> None:
+    catalog = wt.Catalog(tmp_path)
+    dim = catalog.create_table(
+        "db.dim",
+        {"k": "BIGINT", "x": "BIGINT"},
+        primary_key=["k"],
+        options={"bucket": "1", "changelog-producer": "lookup"},
+    )
+    dim.write([{"k": 1, "x": 77}])
+    fact = catalog.create_table(
+        "db.fact",
+        {"k": "BIGINT", "fk": "BIGINT", "x": "BIGINT", "_widen_fk": "BIGINT"},
+        primary_key=["k"],
+        options={
+            "bucket": "1",
+            "changelog-producer": "lookup",
+            "merge-engine": "Partial-Update",
+            "fields._widen_fk.sequence-group": "x",
+            "widen.fk": "db.dim(x)",
+        },
+    )
+    fact.write([{"k": 1, "fk": 1}])
+    fact.maintain(once=True)
+    assert fact.scan(["k", "x"]).to_arrow().to_pylist() == [{"k": 1, "x": 77}]
