@@ -1,0 +1,1 @@
+"""Changes of a round become rows of a target, and are committed."""

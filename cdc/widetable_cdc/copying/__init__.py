@@ -1,0 +1,1 @@
+"""The full copy of a table, chunk by chunk, beside its changes."""

@@ -1,0 +1,1 @@
+"""Debezium's JSON becomes the same changes."""

@@ -1,0 +1,1 @@
+"""What a change of the source's schema does to the target."""

@@ -1,0 +1,1 @@
+"""A job: its configuration, its rounds, what it says of itself."""

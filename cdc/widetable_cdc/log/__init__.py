@@ -1,0 +1,1 @@
+"""Bytes of PostgreSQL's logical replication become changes of Arrow columns. Pure."""

@@ -1,0 +1,1 @@
+"""Types of a database, and its texts as Arrow columns. Pure."""
