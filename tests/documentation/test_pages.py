@@ -180,7 +180,7 @@ def environment(folder: Path) -> dict[str, str]:
     script = commands / "widetable"
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m widetable "$@"\n')
     script.chmod(0o755)
-    packages = [str(ROOT / folder) for folder in (".", "lookup", "meta", "spark")]
+    packages = [str(ROOT / folder) for folder in (".", "cdc", "lookup", "meta", "spark")]
     return {
         **os.environ,
         "PATH": f"{commands}:{os.environ['PATH']}",

@@ -47,7 +47,9 @@ class PostgresServer:
         self._run("initdb", f"--pgdata={self._data}", *arguments)
         lines = [f"{name} = '{value}'" for name, value in (_SETTINGS | settings).items()]
         with (self._data / "postgresql.conf").open("a") as conf:
-            conf.write("\n".join([*lines, "listen_addresses = '127.0.0.1'", f"port = {self.port}", ""]))
+            conf.write(
+                "\n".join([*lines, "listen_addresses = '127.0.0.1'", f"port = {self.port}", ""])
+            )
 
     @property
     def dsn(self) -> str:

@@ -28,7 +28,7 @@ PURE: Final = (
 )
 # Files besides the pure layers: a module that everybody imports touches hundreds.
 MOST_TOUCHED: Final = 30
-_SOURCES: Final = ("widetable/", "lookup/", "meta/", "spark/")
+_SOURCES: Final = ("widetable/", "cdc/", "lookup/", "meta/", "spark/")
 
 
 class Choice(NamedTuple):
