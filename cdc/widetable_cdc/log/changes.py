@@ -100,7 +100,7 @@ class Transactions:
 
 @dataclass(frozen=True)
 class DecodedLog:
-    """A part of the log. relations: those of Relation messages without a change behind them as well, the newest form."""
+    """A part of the log. relations: their newest forms, also of Relation messages without a change behind them."""
 
     transactions: Transactions
     batches: tuple[ChangeBatch, ...]

