@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from widetable.cli.cdc_command import CDC_COMMAND
 from widetable.cli.command import (
     DRY_RUN,
     EXAMPLE,
@@ -378,6 +379,7 @@ GROUPS: Final = {
     "manage partitions, tags, branches and consumers": PAST,
     "repair a table": _MEND,
     "manage tables under barriers": (META_COMMAND,),
+    "bring in a database": (CDC_COMMAND,),
     "prepare an installation": _PREPARE,
 }
 COMMANDS: Final = {command.name: command for group in GROUPS.values() for command in group}

@@ -8,15 +8,13 @@ StorageError if no instance answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Final, Protocol, cast
 
 from widetable.arguments import names
 from widetable.commit.barriers.writer_registration import Job
-from widetable.errors import UnsupportedError
-from widetable.runtime.forked_child import UNFORKABLE, SharedByThreads
+from widetable.runtime.forked_child import SharedByThreads
 from widetable.topology.delays import Delays
+from widetable.topology.extra_package import extra_package
 from widetable.topology.revision import RevisionResult
 from widetable.topology.table_barriers import TableBarrier
 from widetable.topology.table_progress import TableProgress
@@ -130,18 +128,4 @@ def linked(uri: Any, what: str) -> ServiceLink:
 
 def service_client(uris: Sequence[str], what: str) -> MetaService:
     """Return a client of the instances at these URLs. what: the argument, for messages."""
-    return cast("MetaService", meta_package(_CLIENT, what).client_of(uris, what))
-
-
-def meta_package(module: str, what: str) -> ModuleType:
-    """Import a module of the service. what: the argument that needs it, for messages."""
-    try:
-        with UNFORKABLE:  # a forked child would wait forever for an import that nobody finishes
-            return import_module(module)
-    except ModuleNotFoundError as missing:
-        raise UnsupportedError(
-            what,
-            found=f"an installation without its packages: {missing}",
-            expected="the packages of the extra meta",
-            action="pip install 'widetable[meta]'",
-        ) from missing
+    return cast("MetaService", extra_package(_CLIENT, what, "meta").client_of(uris, what))

@@ -30,10 +30,10 @@ from widetable.operations.barriers.session import REPEATABLE_READ, Session
 from widetable.operations.health.barrier_advice import is_lost
 from widetable.operations.health.doctor_report import command_line
 from widetable.operations.inspection.inspected_frame import frame_schema
+from widetable.topology.extra_package import extra_package
 from widetable.topology.meta_service import (
     MetaAnswers,
     ServiceSession,
-    meta_package,
     service_client,
 )
 from widetable.topology.revision import RevisionResult
@@ -180,7 +180,7 @@ def _placed(action: str, words: Sequence[str], *, by_uri: bool) -> tuple[str, st
 # tables. own_url is known once the service listens, because port 0 takes a free port.
 def _serve(path: str, host: str, port: int, url: str | None, format: str) -> None:
     warehouse_of(path)
-    serving = meta_package("widetable_meta.serving", "widetable meta serve")
+    serving = extra_package("widetable_meta.serving", "widetable meta serve", "meta")
 
     def print_url(own_url: str) -> None:
         write_result(format, {"url": own_url}, [f"{path} is served at {own_url}"])

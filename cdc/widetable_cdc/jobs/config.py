@@ -1,0 +1,304 @@
+"""The configuration of a job: TOML or a dict becomes a checked `SyncConfig`. Pure, but for `read_config`.
+
+    name = "shop"                                 commits are made under cdc/shop
+
+    [source]
+    dsn = "host=db user=repl dbname=shop"         or dsn-env = "SHOP_DSN", the name of an environment variable
+    publication = "widetable_shop"                default: widetable_<name>
+    slot = "widetable_shop"                       default: widetable_<name>
+
+    tables = ["public.*"]                         patterns: schema.table, * and ?
+    exclude = ["public.audit_*"]
+
+    [target]
+    warehouse = "/warehouse"
+    database = "shop"
+    prefix = ""                                   of the names of targets
+    suffix = ""
+    options = { bucket = "4" }                    of targets that the job makes
+    barriers = true                               several tables are read as of one LSN
+
+    [limits]
+    max-changes = 100000                          changes of a round; a transaction stays whole
+    max-delay = "1 s"                             wait when nothing came
+    chunk-rows = 500000                           rows of a chunk of the full copy
+    max-held = "10 gb"                            bytes of log that the slot may hold before the job warns
+
+    [rules]
+    on-error = "park"                             or "stop"
+    truncate = "apply"                            or "ignore" or "stop"
+    drop-column = "null"                          or "drop"
+    decimal = "38,18"                             for numeric without precision; default: STRING
+    every-transaction = false                     one commit for each transaction
+
+    [table."public.orders"]
+    target = "orders"                             the name without prefix and suffix
+    key = ["id"]                                  default: the primary key
+    partition = ["day"]
+    options = { bucket = "8" }
+    group = { columns = ["name", "city"], sequence = "crm_lsn" }     into an existing wide table
+
+Raises InvalidError that names the entry, NotFoundError for a file that is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from widetable import InvalidError, NotFoundError
+from widetable_cdc.jobs.config_entries import Entries
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """The database. dsn: libpq's connection string or URL."""
+
+    dsn: str = field(repr=False)  # it may hold a password
+    publication: str
+    slot: str
+
+
+@dataclass(frozen=True)
+class TargetConfig:
+    """The warehouse, and what targets that the job makes are called and have as options."""
+
+    warehouse: str
+    database: str
+    prefix: str = ""
+    suffix: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    barriers: bool = True
+
+
+@dataclass(frozen=True)
+class Limits:
+    """max_changes: of a round. max_delay_millis: the pause when nothing came. chunk_rows: of the full copy.
+
+    max_held_bytes: log that the slot holds, above which the job warns.
+    """
+
+    max_changes: int = 100_000
+    max_delay_millis: int = 1_000
+    chunk_rows: int = 500_000
+    max_held_bytes: int = 10 << 30
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the job does with what has no single right answer; see the module."""
+
+    on_error: str = "park"
+    truncate: str = "apply"
+    drop_column: str = "null"
+    decimal: str | None = None
+    every_transaction: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The columns of an existing wide table that the source fills, and the bigint column that takes the LSN."""
+
+    columns: tuple[str, ...]
+    sequence: str
+
+
+@dataclass(frozen=True)
+class TableConfig:
+    """What is special about one table of the source. key: empty for the primary key."""
+
+    target: str | None = None
+    key: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    group: Group | None = None
+
+
+@dataclass(frozen=True)
+class SyncConfig:
+    """A job. tables, exclude: patterns of schema.table. table: what is special, by schema.table."""
+
+    name: str
+    source: SourceConfig
+    target: TargetConfig
+    tables: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    rules: Rules = Rules()
+    table: Mapping[str, TableConfig] = field(default_factory=dict)
+
+    def of(self, schema: str, name: str) -> TableConfig:
+        """Return what is special about a table of the source."""
+        return self.table.get(f"{schema}.{name}", TableConfig())
+
+    def target_name(self, schema: str, name: str) -> str:
+        """Return the full name of the target of a table of the source."""
+        base = self.of(schema, name).target or name
+        return f"{self.target.database}.{self.target.prefix}{base}{self.target.suffix}"
+
+    @property
+    def user(self) -> str:
+        """The commit user, and the name of the writer under barriers."""
+        return f"cdc/{self.name}"
+
+
+def read_config(path: str | Path) -> SyncConfig:
+    """Read the configuration of a job from a TOML file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError as cause:
+        raise NotFoundError(
+            f"file {str(path)!r}",
+            found="no such file",
+            expected="the configuration of a job, in TOML",
+            action="Correct the path.",
+        ) from cause
+    except (OSError, UnicodeDecodeError) as cause:
+        raise InvalidError(
+            f"file {str(path)!r}",
+            found=f"a file that cannot be read: {cause}",
+            expected="a TOML file in UTF-8",
+            action="Correct the file.",
+        ) from cause
+    try:
+        entries = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as cause:
+        raise InvalidError(
+            f"file {str(path)!r}",
+            found=f"text that is not TOML: {cause}",
+            expected="a TOML file",
+            action="Correct the file.",
+        ) from cause
+    return config_of(entries)
+
+
+def config_of(entries: Mapping[str, Any]) -> SyncConfig:
+    """Check the entries of a configuration, as TOML gives them, and return the job's configuration."""
+    top = Entries("", entries)
+    name = top.text("name")
+    config = SyncConfig(
+        name=_checked_name(name),
+        source=_source(top.section("source"), name),
+        target=_target(top.section("target")),
+        tables=top.texts("tables", least=1),
+        exclude=top.texts("exclude"),
+        limits=_limits(top.section("limits")),
+        rules=_rules(top.section("rules")),
+        table={key: _table(part) for key, part in top.sections("table").items()},
+    )
+    top.end()
+    for key in config.table:
+        if key.count(".") != 1:
+            raise InvalidError(
+                f'section table."{key}"',
+                found=key,
+                expected="schema.table",
+                action="Name the table with its schema.",
+            )
+    return config
+
+
+def _checked_name(name: str) -> str:
+    # The name is part of the names of the slot, of the state's table and of the commit user.
+    if not name.isascii() or not name.replace("_", "").isalnum() or name != name.lower():
+        raise InvalidError(
+            "entry 'name'",
+            found=repr(name),
+            expected="lower-case letters, digits and _",
+            action="Choose another name for the job.",
+        )
+    return name
+
+
+def _source(part: Entries, name: str) -> SourceConfig:
+    variable = part.optional_text("dsn-env")
+    if variable is None:
+        dsn = part.text("dsn")
+    else:
+        dsn = os.environ.get(variable, "")
+        if not dsn:
+            raise InvalidError(
+                "entry 'source.dsn-env'",
+                found=f"no value in the environment variable {variable!r}",
+                expected="the connection string of the database",
+                action="Set the variable before the job starts.",
+            )
+    default = f"widetable_{name}"
+    source = SourceConfig(
+        dsn=dsn,
+        publication=part.optional_text("publication") or default,
+        slot=part.optional_text("slot") or default,
+    )
+    part.end()
+    return source
+
+
+def _target(part: Entries) -> TargetConfig:
+    target = TargetConfig(
+        warehouse=part.text("warehouse"),
+        database=part.text("database"),
+        prefix=part.optional_text("prefix") or "",
+        suffix=part.optional_text("suffix") or "",
+        options=part.options("options"),
+        barriers=part.flag("barriers", default=True),
+    )
+    part.end()
+    return target
+
+
+def _limits(part: Entries) -> Limits:
+    usual = Limits()
+    limits = Limits(
+        max_changes=part.number("max-changes", usual.max_changes),
+        max_delay_millis=part.millis("max-delay", usual.max_delay_millis),
+        chunk_rows=part.number("chunk-rows", usual.chunk_rows),
+        max_held_bytes=part.size("max-held", usual.max_held_bytes),
+    )
+    part.end()
+    return limits
+
+
+_CHOICES: Final = {
+    "on-error": ("park", "stop"),
+    "truncate": ("apply", "ignore", "stop"),
+    "drop-column": ("null", "drop"),
+}
+
+
+def _rules(part: Entries) -> Rules:
+    chosen = {name: part.choice(name, words) for name, words in _CHOICES.items()}
+    rules = Rules(
+        on_error=chosen["on-error"],
+        truncate=chosen["truncate"],
+        drop_column=chosen["drop-column"],
+        decimal=part.optional_text("decimal"),
+        every_transaction=part.flag("every-transaction", default=False),
+    )
+    part.end()
+    return rules
+
+
+def _table(part: Entries) -> TableConfig:
+    group = part.optional_section("group")
+    table = TableConfig(
+        target=part.optional_text("target"),
+        key=part.texts("key"),
+        partition=part.texts("partition"),
+        options=part.options("options"),
+        group=None
+        if group is None
+        else Group(group.texts("columns", least=1), group.text("sequence")),
+    )
+    if group is not None:
+        group.end()
+    part.end()
+    return table

@@ -1,0 +1,23 @@
+"""Imports a package that an extra of widetable installs. Raises UnsupportedError if its packages are not there."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from widetable.errors import UnsupportedError
+from widetable.runtime.forked_child import UNFORKABLE
+
+
+def extra_package(module: str, what: str, extra: str) -> ModuleType:
+    """Import a module of an extra. what: the argument or command that needs it, for messages."""
+    try:
+        with UNFORKABLE:  # a forked child would wait forever for an import that nobody finishes
+            return import_module(module)
+    except ModuleNotFoundError as missing:
+        raise UnsupportedError(
+            what,
+            found=f"an installation without its packages: {missing}",
+            expected=f"the packages of the extra {extra}",
+            action=f"pip install 'widetable[{extra}]'",
+        ) from missing
