@@ -28,7 +28,7 @@ from benchmarks.lookups.bench_lookup_changelog import (
 
 # (module, name in it, phase); a name of two parts is a method. `{thread}`: what is encoded there.
 _PHASES = (
-    ("widetable.table", "Table._write", "other: commit, plan"),
+    ("widetable.table", "Table.write", "other: commit, plan"),
     ("widetable.write.table_writer", "TableWriter.write", "normal form, buckets"),
     ("widetable.write.write_buffer", "collapse", "sort and collapse a commit's rows"),
     ("widetable.format.data_file_writer", "DataFileWriter.write", "encode {thread}"),

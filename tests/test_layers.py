@@ -110,6 +110,7 @@ _CDC = {
     "psycopg",
     "pyarrow",
     "sqlglot",
+    "tomli",
 }
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
 _META = {

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol, cast
 
 from widetable.arguments import names
 from widetable.commit.barriers.writer_registration import Job
+from widetable.runtime.extra_package import extra_package
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.topology.delays import Delays
-from widetable.topology.extra_package import extra_package
 from widetable.topology.revision import RevisionResult
 from widetable.topology.table_barriers import TableBarrier
 from widetable.topology.table_progress import TableProgress

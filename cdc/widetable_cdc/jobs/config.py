@@ -81,7 +81,7 @@ class TargetConfig:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RoundLimits:
     """max_changes: of a round. max_delay_millis: the pause when nothing came. chunk_rows: of the full copy.
 
     max_held_bytes: log that the slot holds, above which the job warns.
@@ -132,7 +132,7 @@ class SyncConfig:
     target: TargetConfig
     tables: tuple[str, ...]
     exclude: tuple[str, ...] = ()
-    limits: Limits = Limits()
+    limits: RoundLimits = RoundLimits()
     rules: Rules = Rules()
     table: Mapping[str, TableConfig] = field(default_factory=dict)
 
@@ -255,9 +255,9 @@ def _target(part: Entries) -> TargetConfig:
     return target
 
 
-def _limits(part: Entries) -> Limits:
-    usual = Limits()
-    limits = Limits(
+def _limits(part: Entries) -> RoundLimits:
+    usual = RoundLimits()
+    limits = RoundLimits(
         max_changes=part.number("max-changes", usual.max_changes),
         max_delay_millis=part.millis("max-delay", usual.max_delay_millis),
         chunk_rows=part.number("chunk-rows", usual.chunk_rows),

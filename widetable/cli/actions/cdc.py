@@ -21,7 +21,7 @@ from widetable.cli.output.console import write_result
 from widetable.cli.output.log_output import logged
 from widetable.cli.output.stop_signals import stop_on_signals
 from widetable.errors import InvalidError
-from widetable.topology.extra_package import extra_package
+from widetable.runtime.extra_package import extra_package
 
 _TAKES_TABLE: Final = ("pause", "resume", "verify")
 _NEEDS_TABLE: Final = ("pause", "resume")

@@ -30,7 +30,7 @@ from widetable.operations.barriers.session import REPEATABLE_READ, Session
 from widetable.operations.health.barrier_advice import is_lost
 from widetable.operations.health.doctor_report import command_line
 from widetable.operations.inspection.inspected_frame import frame_schema
-from widetable.topology.extra_package import extra_package
+from widetable.runtime.extra_package import extra_package
 from widetable.topology.meta_service import (
     MetaAnswers,
     ServiceSession,
