@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable_cdc.applying.joined_events import JoinedEvents
-from widetable_cdc.applying.row_events import RowEvent, Indices, Mask, RowEvents
+from widetable_cdc.applying.row_events import Indices, Mask, RowEvent, RowEvents
 from widetable_cdc.log.changes import Relation
 
 # 64 K rows of 200 bytes are 13 MB.

@@ -45,7 +45,7 @@ class RowEvent(IntEnum):
 class RowEvents:
     """Events of one table in one form, m of them in the order of the log, over the n changes of a batch.
 
-    relation: the form. kinds: uint8[m], of `RowEvent`. rows: int64[m], the change of each event. keys: a large_string[m]
+    relation: the form. kinds: uint8[m], of `RowEvent`. rows: int64[m], each one's change. keys: a large_string[m]
     for each key column of the target, in the target's names; null for a truncate. is_moved: bool[m], the row came from
     another key, whose -D is the event before. is_lost: bool[m], that -D was left out (`kept`), so nothing is known of
     the row under its old key. values: a large_string[n] for each column that is not in the key. unchanged: bool[n] for
