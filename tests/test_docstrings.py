@@ -24,8 +24,8 @@ OWNERS: tuple[Owner, ...] = (
     *(getattr(wt, name) for name in wt.__all__),
     *(getattr(widetable_meta, name) for name in widetable_meta.__all__),
 )
-# What engines build on; the files of some have no room for sections.
-BRIEF = {"check_published", "held_leases"}
+# What engines build on; the files of some have no room for sections. A decorator, which its own module describes.
+BRIEF = {"check_published", "held_leases", "kernel"}
 OF_THE_CONNECTOR = [
     function
     for name in connector.__all__

@@ -11,6 +11,7 @@ as stable as those names.
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     warnings    warn, by a WarningCode
+    kernels     `kernel`: a loop over arrays, interpreted while it is small, then compiled
     common      `arguments`, a module that checks them; declared options; storage by path
 
 Raises nothing itself; each name documents its errors. Importing it imports the whole engine, with Arrow and numpy.
@@ -43,6 +44,7 @@ from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.format.human_units import duration_text, last_seen_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
+from widetable.kernels.jit import kernel
 from widetable.merge.engine import engine_of
 from widetable.messages.counted import counted
 from widetable.messages.error_code import ErrorCode
@@ -143,6 +145,7 @@ __all__ = [
     "interval_of",
     "is_lost",
     "job_name",
+    "kernel",
     "last_seen_text",
     "local_path",
     "locate",
