@@ -1,0 +1,121 @@
+"""Rows of a key range with the snapshot that they were read in.
+
+    BEGIN REPEATABLE READ ─► LOCK TABLE ─► snapshot, position ─► rows ─► ROLLBACK
+
+The lock comes first and takes no snapshot: a rewriting ALTER that commits between a snapshot and the read of the rows
+would leave the read empty, without an error. A table, expressions and a range go in. Record batches come out, in no
+order, from a transaction that lives no longer than the `with` block. A server in recovery is refused: its snapshots
+list no running transactions.
+
+Raises InvalidError (server in recovery), ConflictError (the table was altered or made anew since its catalog entry was
+read), NotFoundError (it is gone) and StorageError (the server does not answer). A batch that is not read yet can raise
+as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import ConflictError, InvalidError
+from widetable.connector import counted
+from widetable_cdc.source.arrow_stream import BATCH_BYTES, arrow_stream
+from widetable_cdc.source.key_range import KeyRange
+from widetable_cdc.source.lsn import lsn_of
+from widetable_cdc.source.server_errors import server_errors
+from widetable_cdc.source.session import ArrowConnection, open_arrow_session
+from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.source_table import SourceTable
+from widetable_cdc.source.sql_name import qualified
+
+# The snapshot exists before the row is computed, so the position is not before it.
+_STANDING: Final = """
+SELECT pg_current_snapshot()::text AS snapshot,
+       (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END)::text AS lsn,
+       (SELECT array_to_string(array_agg(attnum || ' ' || attname ORDER BY attnum), ', ')
+        FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) AS columns,
+       (SELECT oid::int8 FROM pg_class WHERE oid = to_regclass($1::text)) AS oid
+"""
+
+
+@dataclass(frozen=True)
+class ChunkRead:
+    """A chunk while it is read. snapshot: what its rows show. lsn: a position behind all that the snapshot sees.
+    schema: of the batches. batches: the rows, once.
+    """
+
+    snapshot: Snapshot
+    lsn: int
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@contextmanager
+def read_chunk(
+    dsn: str,
+    name: str,
+    table: SourceTable,
+    select: Sequence[str],
+    key_range: KeyRange,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[ChunkRead]:
+    """Read the expressions `select` of the rows of `table` whose keys lie in the range. dsn, name: as in
+    `open_session`. batch_bytes: about as large is a batch.
+    """
+    subject = f"the table {table.schema}.{table.name}"
+    connection = open_arrow_session(dsn, name, autocommit=False)
+    try:
+        with server_errors(subject):
+            _begin(connection, table)
+        snapshot, lsn = _standing(connection, table, subject)
+        statement = (
+            f"SELECT {', '.join(select)} FROM {qualified(table.schema, table.name)} "
+            f"WHERE {key_range.predicate}"
+        )
+        # The reader ends with its cursor.
+        with connection.cursor() as cursor:
+            stream = arrow_stream(connection, cursor, statement, subject, batch_bytes=batch_bytes)
+            yield ChunkRead(snapshot, lsn, stream.schema, stream.batches)
+    finally:
+        connection.close()
+
+
+def _begin(connection: ArrowConnection, table: SourceTable) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        cursor.execute(f"LOCK TABLE {qualified(table.schema, table.name)} IN ACCESS SHARE MODE")
+
+
+def _standing(
+    connection: ArrowConnection, table: SourceTable, subject: str
+) -> tuple[Snapshot, int]:
+    """Take the snapshot and compare the table with its catalog entry. Raises as the module says."""
+    with server_errors(subject), connection.cursor() as cursor:
+        cursor.execute(_STANDING.format(oid=table.oid), (qualified(table.schema, table.name),))
+        (row,) = cursor.fetch_arrow_table().to_pylist()
+    if row["lsn"] is None:
+        raise refused_in_recovery(subject)
+    columns = ", ".join(f"{column.attnum} {column.name}" for column in table.columns)
+    if row["oid"] != table.oid or row["columns"] != columns:
+        count = counted(len(table.columns), "column")
+        raise ConflictError(
+            subject,
+            found=f"another table than its catalog entry, which has {count}",
+            expected="the table as it was when its catalog entry was read",
+            action="Read the catalog again, and read the chunk by the new entry.",
+        )
+    return Snapshot.parse(row["snapshot"]), lsn_of(row["lsn"])
+
+
+def refused_in_recovery(subject: str) -> InvalidError:
+    """Return the error for rows that a standby would have to give."""
+    return InvalidError(
+        subject,
+        found="a server in recovery (a standby), whose snapshots list no running transactions",
+        expected="the primary server for the rows of the copy",
+        action="Let the dsn name the primary, with target_session_attrs=read-write if it has several hosts.",
+    )
