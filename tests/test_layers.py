@@ -104,6 +104,7 @@ _ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "s
 _CDC = {
     "widetable_cdc",
     "widetable",
+    "adbc_driver_manager",
     "adbc_driver_postgresql",
     "numba",
     "numpy",

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from widetable import InvalidError
 from widetable_cdc.copying.chunk_states import ChunkState, ChunkStatus
-from widetable_cdc.source.key_range import KeyRange, numbers_of
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.chunk_range import ChunkRange, numbers_of
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 
 
 class ChunkPlan:
@@ -36,7 +36,7 @@ class ChunkPlan:
         self._lows = np.array([each.key_range.low for each in self.states[1:]], np.int64)
 
     @classmethod
-    def planned(cls, relation: int, ranges: Iterable[KeyRange]) -> ChunkPlan:
+    def planned(cls, relation: int, ranges: Iterable[ChunkRange]) -> ChunkPlan:
         """Return the plan of a table that is not copied yet, with the chunks 0, 1, ... of these ranges."""
         return cls(ChunkState(relation, chunk, each) for chunk, each in enumerate(ranges))
 
@@ -59,7 +59,7 @@ class ChunkPlan:
         waiting = [each for each in self.states if each.status is ChunkStatus.PLANNED]
         return tuple(waiting[:count])
 
-    def copied(self, chunk: int, snapshot: Snapshot, lsn: int) -> ChunkPlan:
+    def copied(self, chunk: int, snapshot: SourceSnapshot, lsn: int) -> ChunkPlan:
         """Return the plan after the rows of a chunk are in the target."""
         return ChunkPlan(
             each.copied(snapshot, lsn) if each.chunk == chunk else each for each in self.states
@@ -82,7 +82,9 @@ class ChunkPlan:
         number = max(each.chunk for each in self.states) + 1
         numbers = [chunk, *range(number, number + len(cuts))]
         parts = [
-            ChunkState(state.relation, each, KeyRange(key_range.column, key_range.kind, low, high))
+            ChunkState(
+                state.relation, each, ChunkRange(key_range.column, key_range.kind, low, high)
+            )
             for each, low, high in zip(numbers, ends[:-1], ends[1:], strict=True)
         ]
         return ChunkPlan([*(each for each in self.states if each.chunk != chunk), *parts])

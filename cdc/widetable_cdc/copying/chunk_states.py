@@ -19,8 +19,8 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import DamagedError, InvalidError
-from widetable_cdc.source.key_range import KeyKind, KeyRange
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.chunk_range import ChunkRange, KeyKind
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 
 KEY: Final = ("relation", "chunk")
 SCHEMA: Final = pa.schema(
@@ -51,8 +51,8 @@ class ChunkState:
 
     relation: int
     chunk: int
-    key_range: KeyRange
-    snapshot: Snapshot | None = None
+    key_range: ChunkRange
+    snapshot: SourceSnapshot | None = None
     lsn: int | None = None
 
     def __post_init__(self) -> None:
@@ -68,7 +68,7 @@ class ChunkState:
     def status(self) -> ChunkStatus:
         return ChunkStatus.PLANNED if self.snapshot is None else ChunkStatus.COPIED
 
-    def copied(self, snapshot: Snapshot, lsn: int) -> ChunkState:
+    def copied(self, snapshot: SourceSnapshot, lsn: int) -> ChunkState:
         """Return the state after the rows of that snapshot are in the target."""
         return ChunkState(self.relation, self.chunk, self.key_range, snapshot, lsn)
 
@@ -104,13 +104,13 @@ def from_table(table: pa.Table) -> tuple[ChunkState, ...]:
             ChunkState(
                 row["relation"],
                 row["chunk"],
-                KeyRange(
+                ChunkRange(
                     row["key_column"] or "",
                     KeyKind(row["key_kind"]) if row["key_kind"] else None,
                     row["low"],
                     row["high"],
                 ),
-                Snapshot.parse(row["snapshot"]) if row["snapshot"] is not None else None,
+                SourceSnapshot.parse(row["snapshot"]) if row["snapshot"] is not None else None,
                 row["lsn"],
             )
             for row in rows

@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 
 
-def counts(snapshot: Snapshot, applied: npt.NDArray[np.uint32], floor_xid: int = 0) -> bool:
+def counts(snapshot: SourceSnapshot, applied: npt.NDArray[np.uint32], floor_xid: int = 0) -> bool:
     """Return whether the snapshot sees all of `applied`, and whether all transactions below `floor_xid` have ended in
     it. applied: n transactions that were applied to the range in this run. floor_xid: 64 bits; the xmax of a snapshot
     from the begin of the run, or from behind the change of a publication that took the table in, the later one.

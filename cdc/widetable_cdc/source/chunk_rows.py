@@ -24,11 +24,11 @@ import pyarrow as pa
 from widetable import ConflictError, InvalidError
 from widetable.connector import counted
 from widetable_cdc.source.arrow_stream import BATCH_BYTES, arrow_stream
-from widetable_cdc.source.key_range import KeyRange
+from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.lsn import lsn_of
 from widetable_cdc.source.server_errors import server_errors
 from widetable_cdc.source.session import ArrowConnection, open_arrow_session
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import qualified
 
@@ -48,7 +48,7 @@ class ChunkRead:
     schema: of the batches. batches: the rows, once.
     """
 
-    snapshot: Snapshot
+    snapshot: SourceSnapshot
     lsn: int
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -60,7 +60,7 @@ def read_chunk(
     name: str,
     table: SourceTable,
     select: Sequence[str],
-    key_range: KeyRange,
+    key_range: ChunkRange,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[ChunkRead]:
     """Read the expressions `select` of the rows of `table` whose keys lie in the range. dsn, name: as in
@@ -92,7 +92,7 @@ def _begin(connection: ArrowConnection, table: SourceTable) -> None:
 
 def _standing(
     connection: ArrowConnection, table: SourceTable, subject: str
-) -> tuple[Snapshot, int]:
+) -> tuple[SourceSnapshot, int]:
     """Take the snapshot and compare the table with its catalog entry. Raises as the module says."""
     with server_errors(subject), connection.cursor() as cursor:
         cursor.execute(_STANDING.format(oid=table.oid), (qualified(table.schema, table.name),))
@@ -108,7 +108,7 @@ def _standing(
             expected="the table as it was when its catalog entry was read",
             action="Read the catalog again, and read the chunk by the new entry.",
         )
-    return Snapshot.parse(row["snapshot"]), lsn_of(row["lsn"])
+    return SourceSnapshot.parse(row["snapshot"]), lsn_of(row["lsn"])
 
 
 def refused_in_recovery(subject: str) -> InvalidError:

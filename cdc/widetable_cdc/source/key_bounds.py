@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from widetable_cdc.source.key_range import LIMITS, KeyKind, KeyRange, kind_of, numbers_of
+from widetable_cdc.source.chunk_range import LIMITS, ChunkRange, KeyKind, kind_of, numbers_of
 from widetable_cdc.source.server_errors import server_errors
 from widetable_cdc.source.session import open_arrow_session
 from widetable_cdc.source.source_table import SourceTable
@@ -37,18 +37,18 @@ _SAMPLED: Final = {
 _FINITE: Final = {KeyKind.DATE, KeyKind.TIMESTAMP, KeyKind.TIMESTAMPTZ}
 
 
-def key_ranges(dsn: str, name: str, table: SourceTable, rows: int) -> tuple[KeyRange, ...]:
+def key_ranges(dsn: str, name: str, table: SourceTable, rows: int) -> tuple[ChunkRange, ...]:
     """Return ranges of about `rows` rows that together hold all of the table; one if its key cannot be cut."""
     types = {column.name: column.type for column in table.columns}
     column = table.key[0] if table.key else ""
     kind = kind_of(types[column]) if column in types else None
     if kind is None:
-        return (KeyRange(),)
+        return (ChunkRange(),)
     sample, count = _sampled(dsn, name, table, column, kind)
     low, high = LIMITS[kind]
     bounds = [int(each) for each in bounds_of(sample, count, rows) if low <= each <= high]
     ends = [None, *bounds, None]
-    return tuple(KeyRange(column, kind, begin, end) for begin, end in itertools.pairwise(ends))
+    return tuple(ChunkRange(column, kind, begin, end) for begin, end in itertools.pairwise(ends))
 
 
 def bounds_of(sample: npt.NDArray[np.int64], count: float, rows: int) -> npt.NDArray[np.int64]:

@@ -13,29 +13,23 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from widetable import InvalidError
+from widetable_cdc.values.session_settings import SESSION_SETTINGS
 
-# Texts of values must not depend on the server's or the role's settings, and no timeout of a role may end a long read.
-SESSION_SETTINGS: Final = {
-    "timezone": "UTC",
-    "datestyle": "ISO",
-    "intervalstyle": "iso_8601",
-    "extra_float_digits": "3",
-    "bytea_output": "hex",
-    "statement_timeout": "0",
-    "idle_in_transaction_session_timeout": "0",
-}
+# No timeout of a role may end a long read.
+_NO_TIMEOUTS: Final = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 APPLICATION: Final = "widetable cdc"
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 
 def session_conninfo(dsn: str, name: str) -> str:
     """Return the dsn of the sessions of the job `name`: the settings come last, so they win over the user's options."""
-    settings = " ".join(f"-c {key}={value}" for key, value in SESSION_SETTINGS.items())
-    options = f"{_parameters(dsn).get('options', '')} {settings}".strip()
+    settings = {**SESSION_SETTINGS, **_NO_TIMEOUTS}
+    ours = " ".join(f"-c {key}={value}".replace(", ", ",\\ ") for key, value in settings.items())
+    options = f"{_parameters(dsn).get('options', '')} {ours}".strip()
     return make_conninfo(
         dsn,
         options=options,
-        client_encoding="UTF8",
+        client_encoding=SESSION_SETTINGS["client_encoding"],
         application_name=f"{APPLICATION}/{name}",
     )
 

@@ -11,19 +11,19 @@ from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.copying.chunk_states import ChunkState
 from widetable_cdc.copying.pending import not_yet_seen, truncated
 from widetable_cdc.copying.visibility import counts
-from widetable_cdc.source.key_range import KeyKind, KeyRange
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.chunk_range import ChunkRange, KeyKind
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 
 _BASE = 3 * 2**32 - 20  # the numbers of the log wrap within these tests
 _XID = st.integers(_BASE, _BASE + 40)
 _SNAPSHOT = st.builds(
-    lambda xmin, gaps: Snapshot(xmin, xmin + 12, tuple(sorted(xmin + gap for gap in gaps))),
+    lambda xmin, gaps: SourceSnapshot(xmin, xmin + 12, tuple(sorted(xmin + gap for gap in gaps))),
     st.integers(_BASE, _BASE + 28),
     st.sets(st.integers(0, 11)),
 )
 
 
-def _visible(xid: int, snapshot: Snapshot) -> bool:
+def _visible(xid: int, snapshot: SourceSnapshot) -> bool:
     return xid < snapshot.xmax and xid not in snapshot.in_progress
 
 
@@ -32,14 +32,14 @@ def _visible(xid: int, snapshot: Snapshot) -> bool:
     st.lists(st.tuples(st.integers(-5, 45), _XID)),
 )
 def test_a_change_is_applied_unless_its_chunk_shows_it(
-    snapshots: list[Snapshot | None], changes: list[tuple[int, int]]
+    snapshots: list[SourceSnapshot | None], changes: list[tuple[int, int]]
 ) -> None:
     ends = [None, *(10 * each for each in range(1, len(snapshots))), None]
     plan = ChunkPlan(
         ChunkState(
             1,
             number,
-            KeyRange("id", KeyKind.INTEGER, low, high),
+            ChunkRange("id", KeyKind.INTEGER, low, high),
             snapshot,
             None if snapshot is None else 7,
         )
@@ -62,7 +62,7 @@ def test_a_change_is_applied_unless_its_chunk_shows_it(
 
 @given(_SNAPSHOT, st.lists(_XID), _XID)
 def test_a_snapshot_counts_if_it_shows_all_that_was_applied(
-    snapshot: Snapshot, applied: list[int], floor: int
+    snapshot: SourceSnapshot, applied: list[int], floor: int
 ) -> None:
     xids = np.array([xid % 2**32 for xid in applied], np.uint32)
     shown = all(_visible(xid, snapshot) for xid in applied)

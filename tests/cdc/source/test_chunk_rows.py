@@ -18,8 +18,8 @@ from tests.support.databases.standby_server import standby_of
 from tests.support.faults.patience import wait_for
 from widetable import ConflictError, InvalidError, NotFoundError, StorageError
 from widetable_cdc.copying.visibility import counts
+from widetable_cdc.source.chunk_range import ChunkRange, KeyKind
 from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
-from widetable_cdc.source.key_range import KeyKind, KeyRange
 from widetable_cdc.source.lsn import lsn_of
 from widetable_cdc.source.session import session
 from widetable_cdc.source.slot import Slot
@@ -53,7 +53,7 @@ def _rows(read: ChunkRead) -> list[tuple[Any, ...]]:
 
 
 def test_a_chunk_has_the_rows_of_its_range(filled: Database) -> None:
-    key_range = KeyRange("id", KeyKind.INTEGER, 10, 13)
+    key_range = ChunkRange("id", KeyKind.INTEGER, 10, 13)
     select = ['"id"', "upper(name) AS name"]
     table = _table(filled.execute)
     with read_chunk(filled.dsn, "shop", table, select, key_range) as read:
@@ -64,7 +64,7 @@ def test_a_chunk_has_the_rows_of_its_range(filled: Database) -> None:
 def test_rows_come_in_batches_of_about_the_size_asked(filled: Database) -> None:
     table = _table(filled.execute)
     with read_chunk(
-        filled.dsn, "shop", table, ["id", "name"], KeyRange(), batch_bytes=2000
+        filled.dsn, "shop", table, ["id", "name"], ChunkRange(), batch_bytes=2000
     ) as read:
         sizes = [batch.num_rows for batch in read.batches]
     assert sum(sizes) == 1000
@@ -72,7 +72,7 @@ def test_rows_come_in_batches_of_about_the_size_asked(filled: Database) -> None:
 
 
 def test_rows_that_come_after_the_snapshot_are_not_read(filled: Database) -> None:
-    with read_chunk(filled.dsn, "shop", _table(filled.execute), ["id"], KeyRange()) as read:
+    with read_chunk(filled.dsn, "shop", _table(filled.execute), ["id"], ChunkRange()) as read:
         ((xid,),) = filled.execute("INSERT INTO t VALUES (-1) RETURNING xmin::text::int8")
         assert _rows(read) == [(number,) for number in range(1, 1001)]
     assert not read.snapshot.sees(np.array([xid], np.uint32))[0]
@@ -82,7 +82,7 @@ def test_the_position_lies_behind_all_that_the_snapshot_sees(filled: Database) -
     for number in range(-20, 0):
         filled.execute(f"INSERT INTO t VALUES ({number})")
         ((before,),) = filled.execute("SELECT pg_current_wal_insert_lsn()::text")
-        with read_chunk(filled.dsn, "shop", _table(filled.execute), ["id"], KeyRange()) as read:
+        with read_chunk(filled.dsn, "shop", _table(filled.execute), ["id"], ChunkRange()) as read:
             assert len(_rows(read)) == 1000 + number + 21
             assert read.lsn >= lsn_of(before)
 
@@ -118,7 +118,7 @@ def test_a_transaction_in_the_log_that_is_not_visible_yet_is_not_taken_for_seen(
                 " NULL, 'proto_version', '1', 'publication_names', 'p') WHERE get_byte(data, 0) = 67"
             )
             applied = np.array([xid], np.uint32)
-            with read_chunk(server.dsn, "shop", table, ["name"], KeyRange()) as read:
+            with read_chunk(server.dsn, "shop", table, ["name"], ChunkRange()) as read:
                 assert _rows(read) == [("old",)]
             # By positions the update would be taken for seen, and lost.
             assert lsn_of(end) <= read.lsn
@@ -128,7 +128,7 @@ def test_a_transaction_in_the_log_that_is_not_visible_yet_is_not_taken_for_seen(
             server.execute("SELECT pg_reload_conf()")
             while waiting.pgconn.get_result() is not None:
                 pass
-        with read_chunk(server.dsn, "shop", table, ["name"], KeyRange()) as read:
+        with read_chunk(server.dsn, "shop", table, ["name"], ChunkRange()) as read:
             assert _rows(read) == [("new",)]
         assert counts(read.snapshot, applied)
 
@@ -138,7 +138,7 @@ def test_the_table_is_locked_before_the_snapshot_is_taken(filled: Database) -> N
     table = _table(filled.execute)
 
     def rows() -> int:
-        with read_chunk(filled.dsn, "reader", table, ["id"], KeyRange()) as read:
+        with read_chunk(filled.dsn, "reader", table, ["id"], ChunkRange()) as read:
             return len(_rows(read))
 
     with ThreadPoolExecutor(1) as pool, filled.connect() as altering:
@@ -162,7 +162,7 @@ def test_a_table_that_was_altered_since_is_a_conflict(filled: Database) -> None:
     filled.execute("ALTER TABLE t RENAME COLUMN name TO label")
     with (
         pytest.raises(ConflictError, match=r"public\.t"),
-        read_chunk(filled.dsn, "shop", table, ["id"], KeyRange()),
+        read_chunk(filled.dsn, "shop", table, ["id"], ChunkRange()),
     ):
         pass
 
@@ -172,7 +172,7 @@ def test_a_table_that_was_made_anew_is_a_conflict(filled: Database) -> None:
     filled.execute("DROP TABLE t", "CREATE TABLE t (id int PRIMARY KEY, name text)")
     with (
         pytest.raises(ConflictError, match="catalog"),
-        read_chunk(filled.dsn, "shop", table, ["id"], KeyRange()),
+        read_chunk(filled.dsn, "shop", table, ["id"], ChunkRange()),
     ):
         pass
 
@@ -181,7 +181,7 @@ def test_a_table_that_is_gone_is_not_found(filled: Database) -> None:
     table = replace(_table(filled.execute), name='no"table')
     with (
         pytest.raises(NotFoundError, match='no"table'),
-        read_chunk(filled.dsn, "shop", table, ["id"], KeyRange()),
+        read_chunk(filled.dsn, "shop", table, ["id"], ChunkRange()),
     ):
         pass
 
@@ -190,7 +190,7 @@ def test_a_value_that_cannot_be_read_is_an_error_of_ours(filled: Database) -> No
     table = _table(filled.execute)
     with (
         pytest.raises(InvalidError, match="division by zero"),
-        read_chunk(filled.dsn, "shop", table, ["1 / (id - 900)"], KeyRange()) as read,
+        read_chunk(filled.dsn, "shop", table, ["1 / (id - 900)"], ChunkRange()) as read,
     ):
         list(read.batches)
 
@@ -198,7 +198,7 @@ def test_a_value_that_cannot_be_read_is_an_error_of_ours(filled: Database) -> No
 def test_a_connection_that_ends_is_a_storage_error(filled: Database) -> None:
     filled.execute("INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(2000, 30000) g")
     with read_chunk(
-        filled.dsn, "ended", _table(filled.execute), ["name"], KeyRange(), batch_bytes=10_000
+        filled.dsn, "ended", _table(filled.execute), ["name"], ChunkRange(), batch_bytes=10_000
     ) as read:
         next(read.batches)
         filled.execute(
@@ -219,6 +219,6 @@ def test_a_server_in_recovery_is_refused() -> None:
             assert standby.execute("SELECT id FROM t") == [(1,)]
             with (
                 pytest.raises(InvalidError, match="in recovery"),
-                read_chunk(standby.dsn, "shop", table, ["id"], KeyRange()),
+                read_chunk(standby.dsn, "shop", table, ["id"], ChunkRange()),
             ):
                 pass

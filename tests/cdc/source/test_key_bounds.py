@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cdc.source.conftest import Database
+from widetable_cdc.source.chunk_range import KeyKind
 from widetable_cdc.source.key_bounds import bounds_of, key_ranges
-from widetable_cdc.source.key_range import KeyKind
 from widetable_cdc.source.source_table import SourceColumn, SourceTable
 from widetable_cdc.values.source_type import SourceType
 

@@ -43,6 +43,7 @@ def test_texts_do_not_depend_on_the_settings_of_the_database(hostile: Database) 
     with session(hostile.dsn, "shop") as connection:
         assert connection.execute(f"SELECT {_TEXTS}").fetchone() == _EXPECTED
         assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
+        assert connection.execute("SHOW datestyle").fetchone() == ("ISO, YMD",)
         assert connection.execute("SHOW client_encoding").fetchone() == ("UTF8",)
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import InvalidError
+from widetable.connector import counted
 from widetable_cdc.source.sql_name import quoted
 from widetable_cdc.values.source_type import SourceType
 
@@ -69,7 +70,7 @@ LIMITS: Final = {
 
 
 @dataclass(frozen=True)
-class KeyRange:
+class ChunkRange:
     """Keys from `low` on and below `high`, None for an open end. column: the first column of the key; with kind None
     the range is the whole table.
     """
@@ -110,7 +111,7 @@ def kind_of(source: SourceType) -> KeyKind | None:
 def numbers_of(keys: pa.Array, kind: KeyKind) -> npt.NDArray[np.int64]:
     """Return the number of each key, n of them, in the order of the server. keys: without nulls."""
     if keys.null_count:
-        raise _unfit(f"{keys.null_count} of {len(keys)} keys null", "keys that are not null")
+        raise _unfit(counted(keys.null_count, "null"), "keys that are not null")
     if kind is KeyKind.UUID:
         return _uuid_numbers(keys)
     if kind is KeyKind.INTEGER and pa.types.is_signed_integer(keys.type):

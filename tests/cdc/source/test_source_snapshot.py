@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cdc.source.conftest import Database
 from widetable import InvalidError
-from widetable_cdc.source.snapshot import Snapshot
+from widetable_cdc.source.source_snapshot import SourceSnapshot
 
 
 @given(
@@ -23,7 +23,7 @@ def test_numbers_of_32_bits_are_judged_as_their_64(
 ) -> None:
     """The truth is the rule of pg_visible_in_snapshot, over all 64 bits."""
     running = {xmin + gap for gap in gaps}
-    snapshot = Snapshot(xmin, xmin + width, tuple(sorted(running)))
+    snapshot = SourceSnapshot(xmin, xmin + width, tuple(sorted(running)))
     whole = [max(0, xmin + distance) for distance in distances]
     seen = snapshot.sees(np.array([xid % 2**32 for xid in whole], np.uint32))
     assert seen.tolist() == [xid < xmin + width and xid not in running for xid in whole]
@@ -31,14 +31,14 @@ def test_numbers_of_32_bits_are_judged_as_their_64(
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**64 - 1)))
 def test_a_snapshot_comes_back_from_its_text(xmin: int, xmax: int, running: list[int]) -> None:
-    snapshot = Snapshot(xmin, xmax, tuple(sorted(running)))
-    assert Snapshot.parse(str(snapshot)) == snapshot
+    snapshot = SourceSnapshot(xmin, xmax, tuple(sorted(running)))
+    assert SourceSnapshot.parse(str(snapshot)) == snapshot
 
 
 @pytest.mark.parametrize("text", ["", "1:2", "a:2:", "1:2:3,x", "1:2:3:4", ":2:", "1::", "1:2:3,"])
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidError, match="xmin:xmax"):
-        Snapshot.parse(text)
+        SourceSnapshot.parse(text)
 
 
 def test_the_server_agrees(database: Database) -> None:
@@ -59,5 +59,5 @@ def test_the_server_agrees(database: Database) -> None:
         f"pg_visible_in_snapshot(xid, '{text}'::pg_snapshot) FROM t"
     )
     xids, visible = zip(*rows, strict=True)
-    assert Snapshot.parse(text).sees(np.array(xids, np.uint32)).tolist() == list(visible)
+    assert SourceSnapshot.parse(text).sees(np.array(xids, np.uint32)).tolist() == list(visible)
     assert set(visible) == {True, False}

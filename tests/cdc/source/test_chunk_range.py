@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.cdc.source.conftest import Database
 from widetable import InvalidError
-from widetable_cdc.source.key_range import LIMITS, KeyKind, KeyRange, kind_of, numbers_of
+from widetable_cdc.source.chunk_range import LIMITS, ChunkRange, KeyKind, kind_of, numbers_of
 from widetable_cdc.values.source_type import SourceType
 
 _TYPES = {
@@ -64,7 +64,7 @@ def test_the_server_and_arrow_agree_on_every_range(
     bounds = sorted({rng.randint(low, high) for _ in range(5)} | {int(numbers[9]), low, high})
     total = 0
     for begin, end in pairwise([None, *bounds, None]):
-        key_range = KeyRange('k"ey', kind, begin, end)
+        key_range = ChunkRange('k"ey', kind, begin, end)
         found = database.execute(f'SELECT "k""ey" FROM t WHERE {key_range.predicate} ORDER BY 1')
         mask = key_range.holds(numbers)
         assert [row[0] for row in found] == [v for v, m in zip(values, mask, strict=True) if m]
@@ -98,9 +98,9 @@ def test_infinite_keys_lie_in_the_open_ranges(database: Database) -> None:
         counts = [
             database.execute(f"SELECT count(*) FROM t WHERE {each.predicate}")[0][0]
             for each in (
-                KeyRange(column, kind, None, low),
-                KeyRange(column, kind, low, high),
-                KeyRange(column, kind, high, None),
+                ChunkRange(column, kind, None, low),
+                ChunkRange(column, kind, low, high),
+                ChunkRange(column, kind, high, None),
             )
         ]
         assert counts == [2, 0, 2]
@@ -113,8 +113,8 @@ def test_narrower_columns_of_targets_have_the_same_numbers() -> None:
 
 
 def test_a_whole_table_is_a_range_too() -> None:
-    assert KeyRange().predicate == "true"
-    assert KeyRange("id", KeyKind.INTEGER).predicate == "true"
+    assert ChunkRange().predicate == "true"
+    assert ChunkRange("id", KeyKind.INTEGER).predicate == "true"
 
 
 def test_types_whose_order_is_not_ours_have_no_kind() -> None:

@@ -24,7 +24,7 @@ _TEXT: Final = re.compile(r"([0-9]+):([0-9]+):((?:[0-9]+(?:,[0-9]+)*)?)")
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class SourceSnapshot:
     """A snapshot. xmin: all below have ended. xmax: none from here on has. in_progress: ascending, those between that
     run. All with 64 bits.
     """
@@ -34,7 +34,7 @@ class Snapshot:
     in_progress: tuple[int, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> Snapshot:
+    def parse(cls, text: str) -> SourceSnapshot:
         """Return the snapshot that a text of pg_snapshot names."""
         parts = _TEXT.fullmatch(text)
         if parts is None:
