@@ -50,6 +50,7 @@ from widetable.messages.counted import counted
 from widetable.messages.error_code import ErrorCode
 from widetable.messages.near_word import did_you_mean
 from widetable.messages.warning_code import WarningCode, warn
+from widetable.operations.barriers.barrier_writer import last_identifier
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.barriers.session import check_published, held_leases
 from widetable.operations.health.barrier_advice import is_lost
@@ -146,6 +147,7 @@ __all__ = [
     "is_lost",
     "job_name",
     "kernel",
+    "last_identifier",
     "last_seen_text",
     "local_path",
     "locate",

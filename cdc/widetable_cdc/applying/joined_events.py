@@ -21,18 +21,24 @@ from widetable_cdc.applying.row_events import Indices, Mask, RowEvents
 
 @dataclass(frozen=True)
 class JoinedEvents:
-    """The events of all parts, m of them. starts: the number of the first event of each part, and m."""
+    """The events of all parts, m of them. starts: the number of the first event of each part, and m.
+
+    begun: how many changes the first transaction of each part has in earlier parts.
+    """
 
     parts: tuple[RowEvents, ...]
     fills: Mapping[str, str | None]
     starts: Indices
+    begun: tuple[int, ...]
 
     @staticmethod
-    def of(parts: Sequence[RowEvents], fills: Mapping[str, str | None]) -> JoinedEvents:
+    def of(
+        parts: Sequence[RowEvents], fills: Mapping[str, str | None], begun: Sequence[int]
+    ) -> JoinedEvents:
         """Return the events of these parts, which are in the order of the log and have the same key columns."""
         lengths = [len(part) for part in parts]
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-        return JoinedEvents(tuple(parts), fills, starts)
+        return JoinedEvents(tuple(parts), fills, starts, tuple(begun))
 
     def __len__(self) -> int:
         """Return the number of events."""
@@ -58,6 +64,13 @@ class JoinedEvents:
     def end_lsns(self) -> npt.NDArray[np.int64]:
         """Return the end LSN of each event's transaction."""
         return np.concatenate([part.event_end_lsns for part in self.parts])
+
+    def positions(self, part: int, rows: Indices) -> Indices:
+        """Return the position of changes of a part among those of their transaction, from 0."""
+        ends = self.parts[part].end_lsns
+        starts = np.searchsorted(ends, ends[rows])
+        before: Indices = rows - starts
+        return np.where(starts == 0, before + self.begun[part], before)
 
     def unchanged(self, name: str) -> Mask | None:
         """Return which events do not carry the value of a column; None if each one does."""

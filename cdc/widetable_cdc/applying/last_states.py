@@ -51,7 +51,8 @@ class StateSlice:
     relation: the form that the last events came in. kinds: `INSERTED`, `UPDATED` or `DELETED`, string[r]. keys, values:
     a large_string[r] for each column; values of deleted rows are null. unresolved: bool[r] for the columns of which the
     round does not know each value. origins: the key under which the target has these values, null where it has none.
-    ordinals, xids, end_lsns: of the last event.
+    xids, end_lsns: of the last event's transaction. positions: that of the last event's change among those of its
+    transaction to this table, from 0; they are the same in each replay.
     """
 
     relation: Relation
@@ -60,7 +61,7 @@ class StateSlice:
     values: Mapping[str, pa.Array]
     unresolved: Mapping[str, Mask]
     origins: Mapping[str, pa.Array]
-    ordinals: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     xids: npt.NDArray[np.uint32]
     end_lsns: npt.NDArray[np.int64]
 
@@ -73,12 +74,13 @@ class StateSlice:
 class LastStates:
     """The last states of a round.
 
-    has_truncate: the target's rows end before these states begin. last: int64, the last event of each state, ascending.
+    truncate_lsn: end of the last truncate's transaction, at which the target loses its rows; None without.
+    last: int64, the last event of each state, ascending.
     is_new: whether the key has no row before the round, as far as the round knows. holders: for the columns with values
     that some change does not carry, the event that has the value of each event, or where it is not known.
     """
 
-    has_truncate: bool
+    truncate_lsn: int | None
     events: JoinedEvents
     last: Indices
     is_new: Mask
@@ -128,7 +130,7 @@ class LastStates:
             values=values,
             unresolved=unresolved,
             origins=events.keys_at(origin, is_lost),
-            ordinals=part.ordinals[rows],
+            positions=events.positions(number, rows),
             xids=part.xids[rows],
             end_lsns=part.end_lsns[rows],
         )
@@ -145,12 +147,12 @@ def last_states(
     fills: the values of columns that were added within the round, for the rows of forms before. every_transaction: keep
     the last state of a key in each transaction, not only in the round. A truncate ends what is before it nevertheless.
     """
-    parts, has_truncate = _behind_truncate([part for part in parts if len(part)])
-    events = JoinedEvents.of(parts, fills)
+    behind, truncate_lsn = _behind_truncate(parts)
+    events = JoinedEvents.of(behind, fills, _begun(parts)[len(parts) - len(behind) :])
     nothing = np.zeros(0, dtype=np.int64)
     if not len(events):
         no = nothing.astype(np.bool_)
-        return LastStates(has_truncate, events, nothing, no, {}, no)
+        return LastStates(truncate_lsn, events, nothing, no, {}, no)
     codes, kinds = events.key_codes(), events.kinds()
     order = np.argsort(codes, kind="stable")
     is_same_key = codes[order][1:] == codes[order][:-1]
@@ -163,7 +165,7 @@ def last_states(
     by_time = np.argsort(lasts)
     before = _before(events, order, is_same_key)
     return LastStates(
-        has_truncate,
+        truncate_lsn,
         events,
         lasts[by_time],
         (kinds[firsts] == RowEvent.INSERT)[by_time],
@@ -172,14 +174,24 @@ def last_states(
     )
 
 
-def _behind_truncate(parts: Sequence[RowEvents]) -> tuple[list[RowEvents], bool]:
-    """Return the events behind the last truncate, and whether there is one."""
+def _behind_truncate(parts: Sequence[RowEvents]) -> tuple[Sequence[RowEvents], int | None]:
+    """Return the events behind the last truncate, and the end LSN of that one's transaction."""
     for number in reversed(range(len(parts))):
         truncates = np.flatnonzero(parts[number].kinds == RowEvent.TRUNCATE)
         if len(truncates):
-            rest = parts[number].kept(np.arange(len(parts[number])) > truncates[-1])
-            return [each for each in (rest, *parts[number + 1 :]) if len(each)], True
-    return list(parts), False
+            last = truncates[-1]
+            rest = parts[number].kept(np.arange(len(parts[number])) > last)
+            return [rest, *parts[number + 1 :]], int(parts[number].event_end_lsns[last])
+    return parts, None
+
+
+def _begun(parts: Sequence[RowEvents]) -> list[int]:
+    """Return how many changes the first transaction of each part has in the parts before."""
+    counts = []
+    for number, part in enumerate(parts):
+        first = part.end_lsns[:1]
+        counts.append(sum(int(np.sum(each.end_lsns == first)) for each in parts[:number]))
+    return counts
 
 
 def _before(events: JoinedEvents, order: Indices, is_same_key: Mask) -> Indices:

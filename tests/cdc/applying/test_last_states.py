@@ -41,7 +41,7 @@ def rows_of(states: LastStates, slice_rows: int = 3) -> list[tuple[str, str, Row
 
 def applied(target: dict[str, Row], states: LastStates) -> dict[str, Row]:
     """The rows of a target after the states, whose unknown values are taken from it."""
-    after = {} if states.has_truncate else dict(target)
+    after = {} if states.truncate_lsn is not None else dict(target)
     for kind, key, row in rows_of(states):
         after.pop(key, None)
         if kind == "-D":
@@ -194,14 +194,14 @@ def test_a_truncate_ends_what_was_before_it() -> None:
     changes = [
         Change(FORM, Kind.INSERT, {"id": "1", "big": "B"}),
         Change(FORM, Kind.UPDATE, {"id": "7"}, unchanged=frozenset(("big",))),
-        Change(FORM, Kind.TRUNCATE),
+        Change(FORM, Kind.TRUNCATE, end_lsn=77),
         Change(FORM, Kind.INSERT, {"id": "2", "name": "x", "big": "C"}),
     ]
     states = states_of(changes)
-    assert states.has_truncate
+    assert states.truncate_lsn == 77
     assert rows_of(states) == [("+I", "2", {"name": "x", "big": "C"})]
-    assert not states_of(changes[:2]).has_truncate
-    assert (states_of(changes[:3]).has_truncate, len(states_of(changes[:3]))) == (True, 0)
+    assert states_of(changes[:2]).truncate_lsn is None
+    assert (states_of(changes[:3]).truncate_lsn, len(states_of(changes[:3]))) == (77, 0)
 
 
 def test_kinds_say_whether_the_key_had_a_row_before_the_round() -> None:
@@ -225,7 +225,21 @@ def test_keys_of_several_columns_are_told_apart() -> None:
     states = last_states([row_events(batch, ["a", "b", "c"]) for batch in batches(changes)])
     slices: list[StateSlice] = list(states.slices())
     assert [one.values["v"].to_pylist() for one in slices] == [["1", "2", "3", "4"]]
-    assert slices[0].ordinals.tolist() == [1, 2, 3, 4]
+    assert slices[0].positions.tolist() == [1, 2, 3, 4]
+
+
+def test_positions_count_the_changes_of_a_transaction() -> None:
+    """They identify a change in each replay, wherever the round began."""
+    wider = relation("id", "name", "big", "more")
+    lsns = [(FORM, 10), (FORM, 10), (FORM, 20), (FORM, 20), (wider, 20), (wider, 20), (wider, 30)]
+    changes = [
+        Change(form, Kind.INSERT, {"id": str(at)}, end_lsn=lsn)
+        for at, (form, lsn) in enumerate(lsns)
+    ]
+    positions = [at for one in states_of(changes).slices() for at in one.positions.tolist()]
+    assert positions == [0, 1, 0, 1, 2, 3, 0]
+    positions = [at for one in states_of(changes[2:]).slices() for at in one.positions.tolist()]
+    assert positions == [0, 1, 2, 3, 0]
 
 
 def test_a_long_chain_of_unchanged_values_is_followed_to_its_beginning() -> None:

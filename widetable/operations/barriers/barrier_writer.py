@@ -29,7 +29,7 @@ columns and barriers that do not fit, and what a commit raises.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -151,6 +151,7 @@ class BarrierWriter:
         complete: bool = False,
         digest: str | None = None,
         replay: bool = False,
+        properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         """Upsert rows in one commit, as `Table.write` does.
 
@@ -170,7 +171,7 @@ class BarrierWriter:
             The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
         complete : bool, default False
             Complete the barrier with these rows. If they belong to a later barrier, call `complete` instead.
-        digest, replay
+        digest, replay, properties
             As in `Table.write`.
 
         Returns
@@ -190,7 +191,7 @@ class BarrierWriter:
         act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
         step = self._step(act, barrier)
         by = Identity.of(self._name, identifier, digest, replay)
-        commit = partial(self._commit_rows, step=step, by=by)
+        commit = partial(self._commit_rows, step=step, by=by, properties=properties)
         kind = COMMIT_KIND_APPEND
         try:
             result = write_by(self._table, kind, data, by, row_kind, commit, self._columns)
@@ -283,7 +284,12 @@ class BarrierWriter:
         return self._commit_rows(messages, step=self._step(act, barrier), by=by)
 
     def _commit_rows(
-        self, messages: list[CommitMessage], *, step: BarrierStep, by: Identity
+        self,
+        messages: list[CommitMessage],
+        *,
+        step: BarrierStep,
+        by: Identity,
+        properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         if step.act is Act.WRITE and not messages:
             step = replace(step, act=Act.JOIN)  # no barrier gets rows
@@ -293,7 +299,7 @@ class BarrierWriter:
             self._registered(step.act)
 
         result = commit_or_rejoin(
-            partial(append_messages, self._table, messages, by),
+            partial(append_messages, self._table, messages, by, properties=properties),
             step,
             is_waited_for=lambda: self.frontier is not None,
             register=register,
@@ -351,7 +357,20 @@ def commit_or_rejoin(
 
 
 def last_identifier(table: OpenTable, user: str) -> int | None:
-    """Return the identifier of a user's last commit that had one, read now; None without."""
+    """Return the identifier of a user's last commit that had one, read now.
+
+    Parameters
+    ----------
+    table : OpenTable
+        The table.
+    user : str
+        The commit user.
+
+    Returns
+    -------
+    int or None
+        The identifier; None without such a commit.
+    """
     committer = table._committer
     last = last_of(users_of(committer.snapshots.latest(), committer.last_commits.load), user)
     return None if last is None else last.identifier

@@ -12,7 +12,7 @@ written, ConflictError, DamagedError and StorageError of the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -54,23 +54,21 @@ def write(
     *,
     digest: str | None = None,
     replay: bool = False,
+    properties: Mapping[str, str] | None = None,
 ) -> CommitResult:
     """Upsert rows in one commit.
 
-    The data has the columns that the call updates, including the primary key. Without rows nothing is
-    committed. Touched buckets are compacted if that is due, unless the option `write-only` is set.
-
-    `commit_user` and `commit_identifier` make a repeated write commit nothing; the identifiers of a user grow.
-    The last identifier is a repeat unless its digest differs; a lower one is a repeat only with its own digest or
-    with `replay`. A batch without rows leaves its identifier free until a later one is committed.
+    The data has the columns that the call updates, including the primary key. Without rows and properties nothing is
+    committed. Buckets are compacted if that is due, unless the option `write-only` is set. A repeated identifier of a
+    user commits nothing; they grow. The last is a repeat unless its digest differs, a lower one by digest or `replay`.
 
     Parameters
     ----------
     data : Arrow data, frame, dict, list of dicts or iterable
         The rows: Arrow tables, batches, readers (which are streamed) and C streams, such as polars and DuckDB,
         converted only without loss; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
-        which a missing name is null; or an iterable of Arrow data or frames. Floats
-        of Python, numpy and pandas are rounded to FLOAT; their NaN is null in columns of other types.
+        which a missing name is null; or an iterable of Arrow data or frames. Floats of Python, numpy and pandas are
+        rounded to FLOAT; their NaN is null in columns of other types.
     commit_user : str, default None
         The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
     commit_identifier : int, default None
@@ -81,6 +79,8 @@ def write(
         A text that identifies the content of the commit, such as a hash, at most 128 bytes. None: unknown.
     replay : bool, default False
         Whether an identifier that is not above the last one belongs to a commit that is in the table.
+    properties : dict of str to str, default None
+        Texts to store in the snapshot. None: nothing is stored.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def write(
     True
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
-    commit = partial(append_messages, table, by=by)
+    commit = partial(append_messages, table, by=by, properties=properties)
     return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
 
 

@@ -1,0 +1,124 @@
+"""Rows that could not be applied, and the table `<db>.__cdc_errors` that holds them.
+
+    name      job                          kind     +I, +U or -D
+    relation  schema.table of the source   key      JSON object, texts of the source
+    lsn       end of the transaction       row      JSON object, without values that the log does not carry
+    position  of the change, among those   reason   what is wrong, in words
+              of the transaction to this   time     when the row was first seen
+              relation, from 0
+
+The key is (name, relation, lsn, position), and the first row of a key stays (merge engine first-row): a replay adds
+none, whatever rounds it is made of. Only bad rows come here, so they are made one by one. Raises what `Table.write`
+raises, and InvalidError for a job that stops at the first bad row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from widetable import Catalog, InvalidError, NotFoundError, Table
+from widetable.connector import counted, now_millis
+from widetable_cdc.applying.last_states import StateSlice
+
+ERRORS_TABLE: Final = "__cdc_errors"
+_COLUMNS: Final = {
+    "name": "STRING",
+    "relation": "STRING",
+    "lsn": "BIGINT",
+    "position": "BIGINT",
+    "kind": "STRING",
+    "key": "STRING",
+    "row": "STRING",
+    "reason": "STRING",
+    "time": "TIMESTAMP_LTZ(3)",
+}
+_KEY: Final = ("name", "relation", "lsn", "position")
+_SCHEMA: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "relation")),
+        *((name, pa.int64()) for name in ("lsn", "position")),
+        *((name, pa.string()) for name in ("kind", "key", "row", "reason")),
+        ("time", pa.timestamp("ms", tz="UTC")),
+    ]
+)
+
+
+def error_rows(job: str, states: StateSlice, reasons: Mapping[int, str]) -> pa.Table:
+    """Return the rows for the table of errors. reasons: of the rows of the slice that are bad, by their numbers."""
+    numbers = sorted(reasons)
+    relation = f"{states.relation.schema}.{states.relation.name}"
+    rows = pa.array(numbers, pa.int64())
+    columns = [
+        pa.repeat(pa.scalar(job), len(numbers)),
+        pa.repeat(pa.scalar(relation), len(numbers)),
+        pa.array(states.end_lsns[numbers]),
+        pa.array(states.positions[numbers]),
+        states.kinds.take(rows),
+        pa.array(_objects(states.keys, states, numbers)),
+        pa.array(_objects(states.values, states, numbers)),
+        pa.array([reasons[number] for number in numbers], pa.string()),
+        pa.repeat(pa.scalar(now_millis(), pa.timestamp("ms", tz="UTC")), len(numbers)),
+    ]
+    return pa.table(
+        [column.cast(f.type) for column, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA
+    )
+
+
+def _objects(
+    columns: Mapping[str, pa.Array], states: StateSlice, numbers: Sequence[int]
+) -> list[str]:
+    objects = []
+    for number in numbers:
+        carried = {
+            name: column[number].as_py()
+            for name, column in columns.items()
+            if name not in states.unresolved or not states.unresolved[name][number]
+        }
+        objects.append(json.dumps(carried, ensure_ascii=False))
+    return objects
+
+
+@dataclass
+class ErrorTable:
+    """Writes bad rows of one job. stops: raise at the first bad row instead. count: bad rows since it was made."""
+
+    catalog: Catalog
+    database: str
+    job: str
+    stops: bool = False
+    count: int = field(default=0, init=False)
+
+    def write(self, states: StateSlice, reasons: Mapping[int, str]) -> None:
+        """Write the bad rows of a slice, in one commit; nothing without any."""
+        if not reasons:
+            return
+        rows = error_rows(self.job, states, reasons)
+        if self.stops:
+            raise _bad_row(rows)
+        self._opened().write(rows, commit_user=f"cdc/{self.job}")
+        self.count += rows.num_rows
+
+    def _opened(self) -> Table:
+        name = f"{self.database}.{ERRORS_TABLE}"
+        try:
+            return self.catalog.table(name)
+        except NotFoundError:
+            options = {"merge-engine": "first-row", "bucket": "1"}
+            return self.catalog.create_table(
+                name, _COLUMNS, primary_key=list(_KEY), options=options
+            )
+
+
+def _bad_row(rows: pa.Table) -> InvalidError:
+    first = rows.slice(0, 1).to_pylist()[0]
+    return InvalidError(
+        f"table {first['relation']}, key {first['key']}",
+        found=f"{counted(rows.num_rows, 'row')} that cannot be applied; the first: {first['reason']}",
+        expected="values that the types of the target hold",
+        action="Map the column to STRING, correct the row, or set on-error = 'park': bad rows go to a table.",
+    )

@@ -1,0 +1,199 @@
+"""Targets: tables that changes of a source are applied to, each commit once.
+
+    MirrorTarget    a table of the job under barriers of 1 ms; the LSN is the barrier
+    PlainTarget     a table without barriers; or a group of a wide table, which other streams fill as well
+
+A round is one commit with the commit user `cdc/<job>`, the LSN of its end as identifier, and the snapshot property
+`widetable.cdc.lsn`. The position of a target is its last identifier: the table has all rounds up to there, and a
+repeated round commits nothing. A chunk of the full copy has no identifier. It replaces its range, so it may be
+repeated.
+
+A chunk under barriers belongs to the barrier that is open, so a session does not show a half copied table, and plain
+scans do. The barrier is never the clock's: labels of a writer do not go back, and an LSN is below the clock.
+
+A group takes the LSN into its sequence column, and a -D empties the group alone: the row stays, with nulls in the
+group. So a table in which deletes of this group remove whole rows is refused.
+
+Raises InvalidError for such a table, and what writes raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from widetable import BarrierWriter, Catalog, CommitResult, InvalidError, Table
+from widetable.connector import ROW_KIND_COLUMN, last_identifier
+from widetable_cdc.applying.last_states import INSERTED
+from widetable_cdc.applying.round_rows import Round, RoundRows, deletes, live_keys
+
+LSN_PROPERTY: Final = "widetable.cdc.lsn"
+# A barrier that is surely complete: records for it go to the first one that is not.
+_OPEN_BARRIER: Final = 1
+_REMOVING: Final = "partial-update.remove-record-on-sequence-group"
+
+
+class Target(Protocol):
+    """A table to which rounds and chunks are applied. One thread uses it."""
+
+    @property
+    def table(self) -> Table:
+        """The table that rows go to."""
+
+    def position(self) -> int | None:
+        """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
+
+    def apply(self, round: Round) -> CommitResult:
+        """Commit a round: once, however often it is repeated."""
+
+    def copy(
+        self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
+    ) -> CommitResult:
+        """Commit a chunk of the full copy.
+
+        rows: all rows of the range, with the key. lsn: the target's position when the chunk's snapshot was taken, so
+        that changes that the snapshot does not see are later, and those that were applied are not. replaces: the range
+        as a condition on keys, if rows of it may be there; live keys of it that `rows` lacks are deleted.
+        """
+
+    def pass_to(self, lsn: int) -> CommitResult | None:
+        """Declare that the table has all changes up to an LSN, without rows; None where nothing is committed for it."""
+
+
+class MirrorTarget:
+    """A table under barriers of 1 ms that the job fills alone."""
+
+    def __init__(self, catalog: Catalog, name: str, user: str) -> None:
+        """Take the writer of the table over. user: `cdc/<job>`; an older process of it is refused from now on."""
+        self._table = catalog.table(name)
+        self._writer: BarrierWriter = catalog.writer(name, user)
+
+    @property
+    def table(self) -> Table:
+        """The table that rows go to."""
+        return self._table
+
+    def position(self) -> int | None:
+        """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
+        return self._writer.last_identifier
+
+    def apply(self, round: Round) -> CommitResult:
+        """Commit a round, and complete the barrier of its LSN."""
+        rows = RoundRows(self._table, round).batches()
+        return self._writer.write(
+            rows,
+            identifier=round.lsn,
+            barrier=round.lsn,
+            complete=True,
+            properties={LSN_PROPERTY: str(round.lsn)},
+        )
+
+    def copy(
+        self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
+    ) -> CommitResult:
+        """Commit a chunk, as records of the open barrier."""
+        return self._writer.write(_chunk(self._table, rows, replaces), barrier=_OPEN_BARRIER)
+
+    def pass_to(self, lsn: int) -> CommitResult:
+        """Complete the barrier of an LSN, so that sessions over several tables come to it."""
+        return self._writer.complete(lsn)
+
+
+class PlainTarget:
+    """A table without barriers. sequence: the column that takes the LSN, for a group of a partial-update table."""
+
+    def __init__(self, table: Table, user: str, sequence: str | None = None) -> None:
+        """Check that deletes of a group leave the other columns of a row alone."""
+        self._table = table
+        self._user = user
+        self._sequence = sequence
+        if sequence is not None:
+            _check_group(table, sequence)
+
+    @property
+    def table(self) -> Table:
+        """The table that rows go to."""
+        return self._table
+
+    def position(self) -> int | None:
+        """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
+        return last_identifier(self._table, self._user)
+
+    def apply(self, round: Round) -> CommitResult:
+        """Commit a round."""
+        return self._table.write(
+            RoundRows(self._table, round, self._sequence).batches(),
+            self._user,
+            round.lsn,
+            properties={LSN_PROPERTY: str(round.lsn)},
+        )
+
+    def copy(
+        self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
+    ) -> CommitResult:
+        """Commit a chunk. A group gets the LSN as its sequence."""
+        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
+        return self._table.write(chunk, self._user)
+
+    def pass_to(self, lsn: int) -> None:
+        """Do nothing: without barriers nobody waits for it."""
+
+
+def _chunk(
+    table: Table,
+    rows: Iterable[pa.RecordBatch],
+    replaces: pc.Expression | None,
+    sequence: str | None = None,
+    lsn: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a chunk, then a -D for each live key of its range that they lack.
+
+    Of the rows only the keys are kept until then.
+    """
+    key = list(table.schema.primary_keys)
+    names: list[str] = []
+    read: list[pa.RecordBatch] = []
+    for batch in rows:
+        names = [name for name in batch.schema.names if name not in key]
+        if replaces is not None:
+            read.append(batch.select(key))
+        columns = {name: batch.column(name) for name in (*key, *names)}
+        if sequence is not None:
+            columns[sequence] = pa.repeat(pa.scalar(lsn, pa.int64()), batch.num_rows)
+        columns[ROW_KIND_COLUMN] = pa.repeat(pa.scalar(INSERTED), batch.num_rows)
+        yield pa.RecordBatch.from_pydict(columns)
+    if replaces is None:
+        return
+    there = pa.Table.from_batches(read) if read else None
+    for keys in live_keys(table, sequence, replaces):
+        gone = keys if there is None else _missing(keys, there)
+        if gone.num_rows:
+            yield deletes(gone, names, table, sequence, lsn)
+
+
+def _missing(keys: pa.RecordBatch, there: pa.Table) -> pa.RecordBatch:
+    """Return the keys that are not there."""
+    there = there.cast(keys.schema)
+    left = pa.Table.from_batches([keys]).join(there, keys=keys.schema.names, join_type="left anti")
+    batches = left.combine_chunks().to_batches()
+    return batches[0] if batches else keys.slice(0, 0)
+
+
+def _check_group(table: Table, sequence: str) -> None:
+    """Refuse a column that orders no group, and one by which a -D removes the rows of other groups, too."""
+    options = table.schema.options
+    removing = options.get(_REMOVING, "").split(",")
+    if f"fields.{sequence}.sequence-group" in options and sequence not in removing:
+        return
+    is_group = f"fields.{sequence}.sequence-group" in options
+    raise InvalidError(
+        f"table {table.path}",
+        found=f"{_REMOVING} = {options[_REMOVING]!r}"
+        if is_group
+        else f"no option 'fields.{sequence}.sequence-group'",
+        expected=f"a group that {sequence!r} alone orders, and whose deletes leave the other columns alone",
+        action="Give the source a sequence group of its own in this table.",
+    )
