@@ -1,6 +1,6 @@
 """The type of the target's column for a type of PostgreSQL, and how its values are read.
 
-In: a SourceType, with the user's wishes for the column. Out: a ColumnType. Raises InvalidError for a wish that is no
+In: a SourceType, with the user's wishes for the column. Out: a TargetType. Raises InvalidError for a wish that is no
 DECIMAL. Pure.
 
     bool, int2, int4, int8, float4, float8      BOOLEAN, SMALLINT, INT, BIGINT, FLOAT, DOUBLE
@@ -64,7 +64,7 @@ _TIMESTAMPS: Final[dict[int, tuple[str, str | None]]] = {
 
 
 @dataclass(frozen=True)
-class ColumnType:
+class TargetType:
     """The type of a column. target: its text, such as DECIMAL(10, 2) or ARRAY<INT>. note: what a user should know of
     the type, a sentence; None for nothing. arrow: the type of values.
     """
@@ -93,7 +93,7 @@ class ColumnType:
 
 def column_type(
     source: SourceType, *, decimal: str | None = None, as_string: bool = False
-) -> ColumnType:
+) -> TargetType:
     """Return the type of the target's column.
 
     decimal: precision and scale such as "38,18", for numeric that no DECIMAL holds in general. as_string: STRING,
@@ -101,15 +101,15 @@ def column_type(
     """
     wish = None if decimal is None else _digits_of(decimal)
     if as_string:
-        return ColumnType(source, "STRING", None, _string_reading(source))
+        return TargetType(source, "STRING", None, _string_reading(source))
     if source.element is not None:
         return _array_type(source, source.element, decimal)
     if source.kind == "e":
-        return ColumnType(source, "STRING", None, reading.cast_to_text_reading())
+        return TargetType(source, "STRING", None, reading.cast_to_text_reading())
     if source.kind != "b":
         return _printed(source)
     if source.oid in _PLAIN:
-        return ColumnType(source, *_with_note(*_PLAIN[source.oid]))
+        return TargetType(source, *_with_note(*_PLAIN[source.oid]))
     if source.oid == _NUMERIC:
         return _numeric_type(source, wish)
     digits = source.typmod if 0 <= source.typmod <= 6 else 6
@@ -117,10 +117,10 @@ def column_type(
         note = None
         if digits > 3:
             note = "A TIME holds milliseconds: a time with microseconds is a bad value, unless the column is STRING."
-        return ColumnType(source, f"TIME({digits})", note, reading.time_reading())
+        return TargetType(source, f"TIME({digits})", note, reading.time_reading())
     if source.oid in _TIMESTAMPS:
         root, zone = _TIMESTAMPS[source.oid]
-        return ColumnType(
+        return TargetType(
             source, f"{root}({digits})", None, reading.timestamp_reading(digits, zone)
         )
     return _printed(source)
@@ -136,32 +136,32 @@ def _string_reading(source: SourceType) -> ValueReading:
     return read if is_text else reading.printed_reading()
 
 
-def _printed(source: SourceType) -> ColumnType:
+def _printed(source: SourceType) -> TargetType:
     note = f"Tables have no type for {source.name}: the column is STRING, as the server prints it."
-    return ColumnType(source, "STRING", note, reading.printed_reading())
+    return TargetType(source, "STRING", note, reading.printed_reading())
 
 
-def _array_type(source: SourceType, element: SourceType, decimal: str | None) -> ColumnType:
+def _array_type(source: SourceType, element: SourceType, decimal: str | None) -> TargetType:
     if element.oid == _BOX or element.element is not None:
         return _printed(source)
     inner = column_type(element, decimal=decimal)
     read = reading.array_reading(inner.reading, inner.target)
-    return ColumnType(source, f"ARRAY<{inner.target}>", inner.note, read)
+    return TargetType(source, f"ARRAY<{inner.target}>", inner.note, read)
 
 
-def _numeric_type(source: SourceType, wish: tuple[int, int] | None) -> ColumnType:
+def _numeric_type(source: SourceType, wish: tuple[int, int] | None) -> TargetType:
     if source.typmod >= 4:
         precision = (source.typmod - 4) >> 16
         # Eleven bits with a sign.
         scale = (((source.typmod - 4) & 0x7FF) ^ 0x400) - 0x400
         if 0 <= scale <= precision <= _MOST_DIGITS:
             read = reading.decimal_reading(precision, scale, is_rounded=False)
-            return ColumnType(source, f"DECIMAL({precision}, {scale})", None, read)
+            return TargetType(source, f"DECIMAL({precision}, {scale})", None, read)
     if wish is not None:
         read = reading.decimal_reading(*wish, is_rounded=True)
-        return ColumnType(source, f"DECIMAL({wish[0]}, {wish[1]})", None, read)
+        return TargetType(source, f"DECIMAL({wish[0]}, {wish[1]})", None, read)
     note = "No DECIMAL holds all values of this numeric: the column is STRING, exact; `decimal` makes it a DECIMAL."
-    return ColumnType(source, "STRING", note, reading.cast_to_text_reading())
+    return TargetType(source, "STRING", note, reading.cast_to_text_reading())
 
 
 def _digits_of(decimal: str) -> tuple[int, int]:

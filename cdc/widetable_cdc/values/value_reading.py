@@ -64,7 +64,7 @@ def printed_reading() -> ValueReading:
 
 
 def bytes_reading() -> ValueReading:
-    """Read bytea."""
+    """Read bytea, whose texts are hexadecimal digits."""
 
     def copied(values: pa.Array) -> Cast:
         return whole_cast(values.cast(pa.large_binary()), "")

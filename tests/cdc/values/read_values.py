@@ -17,7 +17,7 @@ from tests.cdc.log.peeked_log import new_slot, peeked
 from tests.support.databases.postgres_server import PostgresServer
 from widetable_cdc.log.changes import ChangeBatch
 from widetable_cdc.log.log_decoder import LogDecoder
-from widetable_cdc.values.column_type import ColumnType, column_type
+from widetable_cdc.values.column_type import TargetType, column_type
 from widetable_cdc.values.session_settings import SESSION_SETTINGS
 from widetable_cdc.values.source_types import TypeRow, resolve
 from widetable_cdc.values.text_cast import Cast
@@ -32,7 +32,7 @@ _TYPES = (
 class ReadValues:
     """texts: of the log. logged, copied: the same values by both ways. values: psycopg's."""
 
-    type: ColumnType
+    type: TargetType
     texts: pa.Array
     logged: Cast
     copied: Cast
@@ -47,7 +47,7 @@ def settled(server: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-def type_of(connection: psycopg.Connection[Any], sql_type: str, **wishes: Any) -> ColumnType:
+def type_of(connection: psycopg.Connection[Any], sql_type: str, **wishes: Any) -> TargetType:
     """The type of a column that is declared so, by the server's catalog."""
     rows = {row[0]: TypeRow(*row) for row in connection.execute(_TYPES.encode()).fetchall()}
     connection.execute(f"create table declared (v {sql_type})".encode())
