@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from benchmarks.cdc import bench_log_decoder
 from benchmarks.engine import (
     bench_commit,
     bench_compact,
@@ -153,5 +154,9 @@ MENU: dict[str, Workload] = {
     "freshness_demo": _full(
         "How old a record of the demo is in the changelog and in the second layer, all queries running.",
         bench_freshness_demo.run,
+    ),
+    "log_decoder": Workload(
+        "Decode 1 M changes of PostgreSQL's log to Arrow, against a loop over rows.",
+        bench_log_decoder.run,
     ),
 }

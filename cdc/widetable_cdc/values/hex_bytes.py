@@ -69,6 +69,4 @@ def _unhex(
                     to += 1
                     at += 2
             bad[row] = is_bad
-            if is_bad:
-                to = ends[row]
         ends[row + 1] = to
