@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import adbc_driver_manager
 import psycopg
@@ -19,7 +20,7 @@ from adbc_driver_postgresql import dbapi as adbc
 from widetable_cdc.source.server_address import session_conninfo
 from widetable_cdc.source.server_errors import refused_connection
 
-Connection = psycopg.Connection[tuple[object, ...]]
+Connection = psycopg.Connection[tuple[Any, ...]]
 ArrowConnection = adbc_manager.Connection
 
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 from widetable import InvalidError
 from widetable_cdc.source.arrow_stream import arrow_stream
 from widetable_cdc.source.lsn import lsn_text
+from widetable_cdc.source.server_checks import lost_slot
 from widetable_cdc.source.session import open_arrow_session, open_session
 from widetable_cdc.source.slot import LOST, Slot, SlotStatus, no_slot
 
@@ -133,17 +134,6 @@ class PeekTransport:
                 action="Find who else reads the slot, and copy the tables again: changes were taken from it.",
             )
         return status
-
-
-def lost_slot(status: SlotStatus) -> InvalidError:
-    """Return the error of a slot whose log the server has removed."""
-    reason = f" ({status.reason})" if status.reason else ""
-    return InvalidError(
-        f"the replication slot {status.name!r}",
-        found=f"a lost slot{reason}: the server has removed its log",
-        expected="a slot whose log is kept (max_slot_wal_keep_size, idle_replication_slot_timeout)",
-        action="Drop the slot, start the job again, and let it copy the tables again.",
-    )
 
 
 def _bytes_of(values: pa.Array) -> memoryview:
