@@ -147,11 +147,11 @@ def _agrees(relation: Relation, now: SourceTable, before: AppliedForm) -> bool:
 def _sendable(now: SourceTable, relation: Relation, before: AppliedForm) -> Iterator[SourceColumn]:
     """Yield the columns that the log may send: not those that were never sent, as generated ones."""
     sent = {column.name for column in relation.columns}
-    known = {column.attnum for column in before.table.columns}
+    old = {column.attnum for column in before.table.columns}
     was_sent = {column.name for column in before.relation.columns}
     unsent = {c.attnum for c in before.table.columns if c.name not in was_sent}
     for column in now.columns:
-        is_hidden = column.is_generated and column.attnum not in known
+        is_hidden = column.is_generated and column.attnum not in old
         if column.name in sent or not (is_hidden or column.attnum in unsent):
             yield column
 
