@@ -4,3 +4,11 @@ Importing it imports no driver of a database.
 """
 
 from __future__ import annotations
+
+from widetable_cdc.debezium.debezium_apply import (
+    DebeziumResult,
+    DebeziumSettings,
+    apply_debezium,
+)
+
+__all__ = ["DebeziumResult", "DebeziumSettings", "apply_debezium"]

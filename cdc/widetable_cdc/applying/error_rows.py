@@ -100,18 +100,18 @@ class ErrorTable:
         rows = error_rows(self.job, states, reasons)
         if self.stops:
             raise _bad_row(rows)
-        self._opened().write(rows, commit_user=f"cdc/{self.job}")
+        errors_table(self.catalog, self.database).write(rows, commit_user=f"cdc/{self.job}")
         self.count += rows.num_rows
 
-    def _opened(self) -> Table:
-        name = f"{self.database}.{ERRORS_TABLE}"
-        try:
-            return self.catalog.table(name)
-        except NotFoundError:
-            options = {"merge-engine": "first-row", "bucket": "1"}
-            return self.catalog.create_table(
-                name, _COLUMNS, primary_key=list(_KEY), options=options
-            )
+
+def errors_table(catalog: Catalog, database: str) -> Table:
+    """Open the table of errors of a database; make it if it is missing."""
+    name = f"{database}.{ERRORS_TABLE}"
+    try:
+        return catalog.table(name)
+    except NotFoundError:
+        options = {"merge-engine": "first-row", "bucket": "1"}
+        return catalog.create_table(name, _COLUMNS, primary_key=list(_KEY), options=options)
 
 
 def _bad_row(rows: pa.Table) -> InvalidError:
