@@ -117,9 +117,9 @@ def _filled(
 ) -> tuple[pa.RecordBatch, dict[str, Flags]]:
     rows, columns = len(measures.starts), len(relation.columns)
     begins = np.cumsum(measures.sizes) - measures.sizes
-    offsets = np.empty((columns, rows + 1), np.int64)
+    offsets = _buffer(columns * (rows + 1) * 8).view(np.int64).reshape(columns, rows + 1)
     bits = np.zeros((columns, (rows + 7) // 8), np.uint8)
-    values = np.empty(int(measures.sizes.sum()), np.uint8)
+    values = _buffer(int(measures.sizes.sum()))
     high = np.zeros(columns, np.uint8)
     is_marked = measures.marks > 0
     marks = np.zeros((int(is_marked.sum()), rows), np.bool_)
@@ -141,6 +141,11 @@ def _filled(
         arrays.append(array)
     unchanged = {names[at]: marks[mark_rows[at]] for at in np.flatnonzero(is_marked)}
     return pa.RecordBatch.from_arrays(arrays, names=names), unchanged
+
+
+def _buffer(size: int) -> Bytes:
+    """Return memory of Arrow's pool, which keeps that of earlier parts: fresh pages cost as much as the copying."""
+    return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
 def _check_text(array: pa.Array, column: str, starts: Longs) -> None:
@@ -279,10 +284,12 @@ def _fill(
                     size = np.int64(_size_at(data, at))
                     at += 4
                     bits[column, row >> 3] |= bit
-                    first, seen = begins[column] + to, high[column]
-                    for step in range(size):
-                        byte = data[at + step]
-                        values[first + step] = byte
+                    # Without a sign: an index that may be negative costs twice the time.
+                    source, target = np.uint64(at), np.uint64(begins[column] + to)
+                    seen = high[column]
+                    for step in range(np.uint64(size)):
+                        byte = data[source + step]
+                        values[target + step] = byte
                         seen |= byte
                     high[column] = seen
                     at += size

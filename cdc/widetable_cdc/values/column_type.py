@@ -152,9 +152,9 @@ def _array_type(source: SourceType, element: SourceType, decimal: str | None) ->
 def _numeric_type(source: SourceType, wish: tuple[int, int] | None) -> TargetType:
     if source.typmod >= 4:
         precision = (source.typmod - 4) >> 16
-        # Eleven bits with a sign.
-        scale = (((source.typmod - 4) & 0x7FF) ^ 0x400) - 0x400
-        if 0 <= scale <= precision <= _MOST_DIGITS:
+        # Eleven bits. A negative scale is a number above all precisions, without its sign.
+        scale = (source.typmod - 4) & 0x7FF
+        if scale <= precision <= _MOST_DIGITS:
             read = reading.decimal_reading(precision, scale, is_rounded=False)
             return TargetType(source, f"DECIMAL({precision}, {scale})", None, read)
     if wish is not None:

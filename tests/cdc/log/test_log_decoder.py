@@ -142,22 +142,23 @@ class _History:
         self._connection.execute(sql.SQL("truncate {}").format(names))
 
     def _alter(self, table: str) -> None:
+        """Change a column, and write a row: a Relation tells of a change of the table only before a change of a row."""
         self._altered += 1
         name = f"c{self._altered}"
-        extra = [column for column in self.columns[table] if column[0] == "c"]
-        if extra and self._rng.random() < 0.6:
-            change = (
-                "drop column {column}"
-                if self._rng.random() < 0.5
-                else f"rename {{column}} to {name}"
-            )
-            self._run(f"alter table {{table}} {change}", table, extra[0])
-            self.columns[table].remove(extra[0])
-            if "drop" in change:
-                return
-        else:
-            self._run("alter table {table} add column {column} text", table, name)
-        self.columns[table].append(name)
+        columns = self.columns[table]
+        extra = [column for column in columns if column[0] == "c"]
+        kind = self._rng.choice(("add", "drop", "rename")) if extra else "add"
+        change = {
+            "add": f"add column {name} text",
+            "drop": "drop column {column}",
+            "rename": f"rename {{column}} to {name}",
+        }[kind]
+        self._run(f"alter table {{table}} {change}", table, extra[0] if extra else "")
+        if kind != "add":
+            columns.remove(extra[0])
+        if kind != "drop":
+            columns.append(name)
+        self._run("insert into {table} (id) values (%s)", table, "", 1000 + self._altered)
 
 
 class _Replay:
@@ -236,8 +237,7 @@ def _check_rows(
             sql.SQL(", ").join(texts), sql.Identifier(table)
         )
         expected = connection.execute(statement).fetchall()
-        # A column that was added after the last change of the table is in no change.
-        rows = [tuple(row.get(column) for column in columns) for row in replay.rows.get(table, [])]
+        rows = [tuple(row[column] for column in columns) for row in replay.rows.get(table, [])]
         assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 

@@ -247,16 +247,22 @@ YEARS = {
 def test_infinity_and_years_of_more_digits_are_bad(database: PostgresServer, sql_type: str) -> None:
     good = YEARS[sql_type]
     late, early = f"1{good[:-2]}01" if sql_type == "date" else f"1{good}", f"{good} BC"
-    edges = [good.replace("2026-01-02", "0001-01-01"), good.replace("2026-01-02", "9999-12-31")]
+    first, last, behind = (
+        good.replace("2026-01-02", day) for day in ("0001-01-01", "9999-12-31", "10000-01-01")
+    )
+    before = good.replace("2026-01-02", "0001-12-31") + " BC"
+    edges = [first, last, before, behind]
     literals = [good, "infinity", None, "-infinity", late, early, *edges]
     read = read_values(database, sql_type, literals)
     for cast in (read.logged, read.copied):
-        assert cast.bad.tolist() == [False, True, False, True, True, True, False, False]
+        assert cast.bad.tolist() == [False, True, False, True, True, True, False, False, True, True]
         assert [value is None for value in cast.values.to_pylist()] == [
             False,
             *[True] * 5,
             False,
             False,
+            True,
+            True,
         ]
         assert "infinity" in cast.reason
     assert read.logged.values.equals(read.copied.values)
