@@ -11,7 +11,7 @@ rows that the table does not take.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_write import check_write_columns, new_writer, sequence_base
 from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.write.commit_message import CommitMessage
-from widetable.write.named_columns import NamedColumns, check_names_column
+from widetable.write.named_columns import check_names_column
 from widetable.write.table_writer import TableWriter
 
 
@@ -59,10 +59,10 @@ class TaskWrite(Protocol):
 @dataclass(frozen=True)
 class _SelectedWrite:
     writer: TableWriter
-    selected: Callable[[pa.RecordBatch], pa.RecordBatch]
+    columns: tuple[str, ...]
 
     def write(self, rows: pa.RecordBatch) -> None:
-        self.writer.write(self.selected(rows))
+        self.writer.write(rows.select(self.columns))
 
     def finish(self) -> list[CommitMessage]:
         return self.writer.finish()
@@ -128,11 +128,10 @@ class WritePlan:
             sequence_base=self.sequence_base,
             named=self.named,
             schema_id=self.schema_id,
+            written_columns=self.row_columns,
         )
-        if self.row_columns is None:
-            return _SelectedWrite(writer, lambda rows: rows.select(self.columns))
-        named = NamedColumns(writer.schema, self.columns, self.row_columns)
-        return _SelectedWrite(writer, named.written)
+        names = () if self.row_columns is None else (self.row_columns,)
+        return _SelectedWrite(writer, (*self.columns, *names))
 
 
 def plan_write(
@@ -160,7 +159,8 @@ def plan_write(
     named : bool, default False
         Whether the commit names its writer, as commits of tables under barriers do.
     row_columns : str, default None
-        The column with lists of the columns that each row carries. None: each row carries all.
+        The column with lists of the columns that each row carries; a null list stands for all. None: each row carries
+        all.
     owned : list of str, default None
         The columns besides the key that the writer may write. None: all.
 

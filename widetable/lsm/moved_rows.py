@@ -122,7 +122,7 @@ class _RowMove:
             if level and self._state.has_wide_files:
                 columns = names
             for bucket in buffer.buckets():
-                runs = [self._run(bucket, run, level, columns) for run in buffer.take(bucket)]
+                runs = [self._run(bucket, run.rows, level, columns) for run in buffer.take(bucket)]
                 if level and len(runs) > 1:
                     runs = [self._joined(bucket, runs, level, columns)]
                 yield bucket, tuple(file for run in runs for file in run)

@@ -32,6 +32,7 @@ import pyarrow as pa
 
 from widetable.format.row_budget import pieces
 from widetable.merge.changelog import changelog, changelog_rule
+from widetable.merge.column_cut import cut_by_columns
 from widetable.merge.engine import MergeEngine, collapse_plan_of, plan_of
 from widetable.merge.gather import gather
 from widetable.merge.plan import MergePlan, unmerged
@@ -166,20 +167,28 @@ def interleave_runs(
 
 
 def collapse(
-    batches: Sequence[pa.RecordBatch], schema: TableSchema, engine: MergeEngine
+    batches: Sequence[pa.RecordBatch],
+    schema: TableSchema,
+    engine: MergeEngine,
+    *,
+    by_columns: bool = False,
 ) -> list[pa.RecordBatch]:
     """Collapse the rows of a commit and bucket, numbered and in normal form, to layers (docs/decisions/0003), oldest
     first.
 
     Each layer is one row batch, sorted by key, one row per key; retractions stay. The columns are those that any batch
-    holds. Raises InvalidError when the engine gives a retraction no meaning.
+    holds. by_columns: a layer is as many batches as its keys carry sets of columns (`column_cut`), each with the
+    columns of its keys. Raises InvalidError when the engine gives a retraction no meaning.
     """
     filled = [batch for batch in batches if batch.num_rows]
     if not filled:
         return []
-    window = window_of_arrivals(schema, filled)
-    names, layers = window.names, _layers(window, engine)
-    return [gather(layer, collapse_plan_of(layer, engine, names), names) for layer in layers]
+    whole = window_of_arrivals(schema, filled)
+    return [
+        gather(window, collapse_plan_of(window, engine, names), names)
+        for layer in _layers(whole, engine)
+        for window, names in (cut_by_columns(layer) if by_columns else ((layer, whole.names),))
+    ]
 
 
 def _layers(window: Window, engine: MergeEngine) -> Iterator[Window]:

@@ -5,11 +5,11 @@
     1, null, null, null, ["note"]                    city, street and at stay as they are
     2, "Bari", "?", 3, ["note"]                      they stay as well: values that are not listed are ignored
     3, null, null, null, []                          only the key is written
+    4, "Rome", null, 5, null                         all columns are written, street with its null
 
-A row that may be written with the listed columns is equivalent to one with nulls in the others (`row_columns`), so
-the batch is not split: its rows keep their order, and no set of columns needs a separate file. Pure. Raises
-InvalidError for a column that is not a list of texts, a null list or name, a name that is not among the written
-columns, and sets of columns that may not be written alone, naming the key of the first such row.
+The rows keep their order, and `column_sets` cuts them by their lists. Pure. Raises InvalidError for a column that is
+not a list of texts, a null name, a name that is not among the written columns, and sets of columns that may not be
+written alone, naming the key of the first such row.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
+from widetable.format.printed_value import printed
 from widetable.messages.near_word import did_you_mean
 from widetable.schema.table_schema import TableSchema
+from widetable.write.column_sets import RowSets
 from widetable.write.row_columns import RowColumns
 from widetable.write.safe_cast import is_text
 
@@ -54,7 +56,7 @@ def check_names_column(schema: TableSchema, column: str, kind: pa.DataType | Non
         problem = "a column of the table"
     elif kind is None:
         problem = "no such column"
-    elif _is_list(kind) and is_text(kind.value_type):
+    elif pa.types.is_null(kind) or (_is_list(kind) and _is_name(kind.value_type)):
         return
     else:
         problem = f"a column of {kind}"
@@ -86,21 +88,27 @@ class NamedColumns:
             name for name in self.columns if name in keys or name not in self.schema.by_name
         ]
 
-    def written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the written columns, with null where the row does not list them."""
-        if not batch.num_rows:
-            return batch.select(list(self.columns))
-        is_named = self._named(batch)
-        self._check_sets(batch, is_named)
-        arrays = [_only(batch.column(name), is_named[at]) for name, at in self._places.items()]
-        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
-
-    def _named(self, batch: pa.RecordBatch) -> _Flags:
-        """Return whether each row lists each column, bool[column, row]."""
+    def rows(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, RowSets | None]:
+        """Return the written columns, with null where the row does not list them, and the sets of columns; None if all
+        rows carry all columns.
+        """
+        if self.column not in batch.schema.names:
+            check_names_column(self.schema, self.column, None)
         lists = batch.column(self.column)
-        if lists.null_count:
-            row = int(np.argmax(_flags(lists.is_null())))
-            raise self._refused(batch, row, "null", "a list of names, which may be empty")
+        check_names_column(self.schema, self.column, lists.type)
+        written = batch.drop_columns([self.column])
+        if set(written.schema.names) != self._places.keys():
+            return written, None  # the writer refuses the batch
+        written = written.select(list(self.columns))
+        if lists.null_count == batch.num_rows:
+            return written, None
+        is_named = self._named(batch, lists)
+        arrays = [_only(column, is_named[at]) for at, column in enumerate(written.columns)]
+        written = pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+        return written, self._sets(batch, is_named)
+
+    def _named(self, batch: pa.RecordBatch, lists: pa.Array) -> _Flags:
+        """Return whether each row lists each column, bool[column, row]. A null list lists all columns."""
         flat, rows = lists.flatten(), _numbers(pc.list_parent_indices(lists))
         if flat.null_count:
             row = int(rows[np.argmax(_flags(flat.is_null()))])
@@ -116,18 +124,23 @@ class NamedColumns:
         flags = np.zeros((len(self.columns), batch.num_rows), np.bool_)
         flags[places[codes], rows] = True
         flags[[self._places[name] for name in self._always]] = True
+        if lists.null_count:
+            flags[:, _flags(lists.is_null())] = True
         return flags
 
-    def _check_sets(self, batch: pa.RecordBatch, is_named: _Flags) -> None:
-        """Check each set of columns once, by its first row."""
+    def _sets(self, batch: pa.RecordBatch, is_named: _Flags) -> RowSets:
+        """Return the sets of columns; each is checked once, by its first row."""
         packed = np.ascontiguousarray(np.packbits(is_named, axis=0).T)
-        sets = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-        for row in sorted(np.unique(sets, return_index=True)[1].tolist()):
-            names = [name for name, at in self._places.items() if is_named[at, row]]
-            self._check(names, self._row(batch, row))
+        bits = packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
+        _, first_rows, of_row = np.unique(bits, return_index=True, return_inverse=True)
+        sets = [[n for n, at in self._places.items() if is_named[at, row]] for row in first_rows]
+        for place in np.argsort(first_rows).tolist():
+            self._check(sets[place], self._row(batch, int(first_rows[place])))
+        return RowSets(tuple(map(frozenset, sets)), of_row.astype(np.int64))
 
     def _row(self, batch: pa.RecordBatch, row: int) -> str:
-        keys = {name: batch.column(name)[row].as_py() for name in self.schema.primary_keys}
+        one = batch.slice(row, 1)  # whose values Python may not have
+        keys = {name: printed(one.column(name))[0] for name in self.schema.primary_keys}
         return "the row with " + ", ".join(f"{name} = {value!r}" for name, value in keys.items())
 
     def _unknown(self, batch: pa.RecordBatch, row: int, name: str) -> InvalidError:
@@ -145,6 +158,11 @@ class NamedColumns:
             expected=expected,
             action=f"List the columns of the row.{meant}",
         )
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    """Whether values may be names. Lists of Python have this type even if all of them are empty."""
+    return is_text(kind) or bool(pa.types.is_null(kind))
 
 
 def _is_list(kind: pa.DataType) -> bool:

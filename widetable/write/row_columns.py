@@ -1,8 +1,8 @@
 """Checks rows of one write that lack different columns: each must be valid as if it were written alone. Pure.
 
-A batch has one set of columns, so the columns that a row lacks are null in it. This equals "not written" if the row's
-own columns may be written alone (`MergeEngine.check_columns`): functions ignore null, and a group whose sequence
-is null is ignored. Otherwise null would overwrite the values of other writers, so the row is refused.
+A file has one set of columns, and an absent column is null for every reader of the format. This equals "not written" if
+the row's own columns may be written alone (`MergeEngine.check_columns`): functions ignore null, and a group whose
+sequence is null is ignored. Otherwise null would overwrite the values of other writers, so the row is refused.
 
     sequence group `at` of city and street; rows as dicts
     {"id": 1, "city": "Bergen", "at": 2}      refused: null would overwrite street of 1
@@ -21,7 +21,7 @@ from widetable.errors import InvalidError
 from widetable.merge.engine import engine_of
 from widetable.merge.written_columns import check_required
 from widetable.schema.table_schema import TableSchema
-from widetable.write.row_source import RowSource
+from widetable.write.column_sets import RowSets
 
 
 @dataclass
@@ -54,8 +54,11 @@ class RowColumns:
         self._right.add((columns, has_kind))
 
 
-def check_row_columns(schema: TableSchema, source: RowSource) -> None:
-    """Check the columns of all rows of a source."""
+def check_row_columns(schema: TableSchema, sets: RowSets, columns: Collection[str]) -> None:
+    """Check the columns of all rows of a source. columns: those that its writer has checked; a set of just these needs
+    no other check.
+    """
     checked = RowColumns(schema)
-    for names, place in source.sets.items():
-        checked.check(names, f"row {place + 1}")
+    for names, place in sets.first_rows():
+        if names != columns:
+            checked.check(names, f"row {place + 1}")

@@ -6,7 +6,7 @@
     columns   a dict of names to values: lists, numpy arrays (one of two dimensions is a list per row), Series, Index,
               Arrow arrays
     rows      an iterable of dicts, loaded into memory. A name that no dict has is an absent column; a name that some
-              have is null in the others, and `sets` lists the rows with it
+              have is null in the others, and `sets` says which rows carry it
     parts     an iterable of Arrow data and frames, read one at a time, all with the columns of the first
     values    of a single column that the caller names: any values that a dict of columns accepts
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +32,7 @@ from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import MAX_NESTED, DataField
+from widetable.write.column_sets import RowSets
 from widetable.write.python_array import NO_ARRAY, python_array
 from widetable.write.safe_cast import python_cast
 
@@ -47,13 +48,13 @@ class RowSource:
     """The rows of a caller. columns: None if the data has no columns. batches: to be read once, without empty ones.
 
     Nothing is read ahead, except lists of dicts and columns of Python values, which are already
-    Arrow arrays. The types are the caller's own, or the table's (see the module). sets: for dicts with different
-    names, each set of names and the place of its first row.
+    Arrow arrays. The types are the caller's own, or the table's (see the module). sets: for dicts, the names of each,
+    by row over all batches; None for data in which each row has all columns.
     """
 
     columns: tuple[str, ...] | None
     batches: Iterator[pa.RecordBatch]
-    sets: Mapping[frozenset[str], int] = field(default_factory=dict)
+    sets: RowSets | None = None
 
 
 def row_source(data: Any, schema: TableSchema, single: str | None = None) -> RowSource:
@@ -127,7 +128,7 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
         rows_source = _of_columns(
             ((name, [row.get(name) for row in rows]) for name in names), schema
         )
-        return replace(rows_source, sets=_sets(rows, len(names)))
+        return replace(rows_source, sets=RowSets.of_dicts(rows, names))
     if single is not None and not hasattr(first, "__arrow_c_stream__"):
         return _of_columns([(single, [first, *rest])], schema)
     source = _at_once(first, schema, None)
@@ -135,16 +136,6 @@ def _listed(first: Any, rest: Iterator[Any], schema: TableSchema, single: str | 
         raise _no_rows(first)
     others = (row_source(part, schema).batches for part in rest)
     return RowSource(source.columns, chain(source.batches, chain.from_iterable(others)))
-
-
-def _sets(rows: Sequence[Mapping[str, Any]], names: int) -> Mapping[frozenset[str], int]:
-    """Return the place of the first row of each set of names. names: the number of names in all rows together."""
-    if all(len(row) == names for row in rows):
-        return {}
-    places: dict[frozenset[str], int] = {}
-    for place, row in enumerate(rows):
-        places.setdefault(frozenset(row), place)
-    return places
 
 
 # Arrow and pandas

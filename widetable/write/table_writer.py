@@ -4,6 +4,11 @@
             -> files (rolling_writer)
             records, unmerged -> changelog files (input_changelog), with `changelog-producer=input`
 
+Rows may carry different columns (`column_sets`): dicts with different names, and rows that list their columns
+(`named_columns`). Where a merge takes values of several records, such rows are cut by their columns between the normal
+form and the buckets, and each set of columns has files of its own. Where a record replaces the row as a whole, a column
+that it does not carry is null; these rows, and those of tables whose files have all columns, stay together.
+
 Memory stays within `write-buffer-size`, however large the data or the number of buckets. Level-0 files hold the
 written, key and NOT NULL columns, or all with `widetable.level0-columns=all`. Raises InvalidError for data that the
 schema does not allow, StorageError when a disk refuses; after any error `abort` leaves nothing behind.
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -34,9 +40,11 @@ from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.bucket_split import split_by_bucket
+from widetable.write.column_sets import ColumnCut, RowSets
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
+from widetable.write.named_columns import NamedColumns
 from widetable.write.owned_columns import WriteColumns
 from widetable.write.places import Places
 from widetable.write.rolling_writer import RollingWriter
@@ -60,7 +68,8 @@ class TableWriter:
     after an error. As a context manager it aborts when the block raises. Not thread-safe.
 
     chosen: the columns of the rows, as `owned_columns` has checked them. places: chooses the buckets of rows if the
-    number of buckets does not determine them.
+    number of buckets does not determine them. named: takes the column from the data that lists the columns of each row;
+    None if the data has no such column.
 
     After `finish` the messages own the files. But `abort`, or a `with` block that raises after
     `finish`, deletes them: commit outside of the block.
@@ -72,17 +81,21 @@ class TableWriter:
         chosen: WriteColumns,
         allocator: SequenceAllocator,
         places: Places | None = None,
+        named: NamedColumns | None = None,
     ) -> None:
         prefer_system_pool()
         self._state = state
         self._places = places
+        self._named = named
         schema = state.schema
         self._normalizer = BatchNormalizer(schema, chosen, allocator)
         budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
         target_bytes = min(_MAX_SLICE_BYTES, budget_bytes // _SLICES_PER_BUDGET)
         self._slice_bytes = max(MIN_BYTES, target_bytes)
-        self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes)
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
+        cuts = state.engine.mixes_records and not all_columns
+        self._cut = ColumnCut(chosen.names) if cuts else None
+        self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes, cuts=cuts)
         self._file_columns = schema.names if all_columns else chosen.names
         values = [name for name in chosen.names if name not in schema.primary_keys]
         self._value_ids = frozenset(schema.field(name).id for name in values)
@@ -116,11 +129,29 @@ class TableWriter:
 
     def write_rows(self, source: RowSource) -> None:
         """Add the rows of a source, as `write` does. The caller aborts the writer after an error."""
-        check_row_columns(self._state.schema, source)
+        if source.sets is not None and self._named is None:
+            check_row_columns(self._state.schema, source.sets, self._normalizer.expected)
+        first = 0
         for batch in source.batches:
-            self._normalizer.check_batch(batch)
-            for piece in pieces(batch, self._slice_bytes, batch.num_rows):
-                self._add(self._normalizer.records(piece))
+            rows, sets = self._rows(batch, source.sets, first)
+            first += batch.num_rows
+            self._normalizer.check_batch(rows)
+            start = 0
+            for piece in pieces(rows, self._slice_bytes, rows.num_rows):
+                self._add(piece, sets and sets.slice(start, piece.num_rows))
+                start += piece.num_rows
+
+    def _rows(
+        self, batch: pa.RecordBatch, sets: RowSets | None, first: int
+    ) -> tuple[pa.RecordBatch, RowSets | None]:
+        """Return a batch with the writer's columns, and the columns of each row, if rows carry different ones. sets:
+        those of the source, in which the batch begins at row `first`.
+        """
+        if self._named is not None:
+            return self._named.rows(batch)
+        if sets is None:
+            return batch, None
+        return self._normalizer.with_all_columns(batch), sets.slice(first, batch.num_rows)
 
     def finish(self) -> list[CommitMessage]:
         """Write the files of all rows, close the writer, and return one message per bucket with rows.
@@ -135,11 +166,11 @@ class TableWriter:
                     writer = RollingWriter(
                         self._state,
                         bucket,
-                        self._file_columns,
+                        run.columns if self._cut else self._file_columns,
                         level=0,
                         file_source=FILE_SOURCE_APPEND,
                     )
-                    files += writer.write_all(run)
+                    files += writer.write_all(run.rows)
             changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
@@ -189,14 +220,15 @@ class TableWriter:
         if kind is not None or self._is_open:
             self.abort()
 
-    def _add(self, records: pa.RecordBatch) -> None:
-        """Add numbered records: unmerged to the changelog, in normal form to the table."""
+    def _add(self, piece: pa.RecordBatch, sets: RowSets | None) -> None:
+        """Add checked rows: unmerged to the changelog, in normal form to the table. sets: the columns of each row."""
+        records, sets = self._normalizer.records_of_sets(piece, sets)
         if self._changelog is not None:
             for bucket, part in self._split(records):
                 self._changelog.add(bucket, part)
         rows = self._normalizer.normal_form(records)
-        for bucket, part in self._split(rows):
-            self._buffer.add(bucket, part)
+        parts = [rows] if self._cut is None else self._cut.parts(rows, sets)
+        self._buffer.add_all(chain.from_iterable(map(self._split, parts)))
 
     def _split(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, pa.RecordBatch]]:
         """Yield the rows by bucket. Raises for a partition that cannot have a directory, before it has a file.

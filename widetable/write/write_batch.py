@@ -26,6 +26,7 @@ from widetable.schema import options as opt
 from widetable.schema.row_kind import INSERT, TEXTS, UPDATE_BEFORE, is_retraction, parse_texts
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.types import DataField
+from widetable.write.column_sets import RowSets
 from widetable.write.owned_columns import WriteColumns
 from widetable.write.safe_cast import check_values, is_text, key_cast, safe_cast
 from widetable.write.sequence import SequenceAllocator
@@ -37,6 +38,7 @@ def _invalid(column: str, problem: str, expected: str, action: str) -> InvalidEr
 
 class BatchNormalizer:
     """Converts batches with one set of columns into row batches. Not thread-safe: calls get numbers in their order.
+    expected: the names of the columns of each batch.
 
     `records` and `normal_form` are separate because a changelog of producer `input` contains the records.
     """
@@ -51,7 +53,7 @@ class BatchNormalizer:
         self._arrow = row_batch_schema(schema, columns.names)
         self._fields = [schema.field(name) for name in columns.names]
         extra = () if columns.kind_column is None else (columns.kind_column,)
-        self._expected = frozenset(columns.names + extra)
+        self.expected = frozenset(columns.names + extra)
         options = schema.typed_options
         self._checked_rows = 0
         self._ignore_delete = options.get(opt.IGNORE_DELETE)
@@ -68,13 +70,13 @@ class BatchNormalizer:
 
     def _check_columns(self, names: Sequence[str]) -> None:
         """Check that a batch has the writer's columns, in any order."""
-        if len(names) == len(self._expected) and self._expected == set(names):
+        if len(names) == len(self.expected) and self.expected == set(names):
             return
-        wrong = sorted(self._expected.symmetric_difference(names)) or [names[0]]
+        wrong = sorted(self.expected.symmetric_difference(names)) or [names[0]]
         raise _invalid(
             wrong[0],
             f"a batch with the columns {sorted(names)}",
-            f"the writer's columns {sorted(self._expected)}, each once",
+            f"the writer's columns {sorted(self.expected)}, each once",
             "Give all batches of one writer the same columns.",
         )
 
@@ -88,6 +90,12 @@ class BatchNormalizer:
 
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert a checked batch into numbered records that passed the filters, with the user's values."""
+        return self.records_of_sets(batch, None)[0]
+
+    def records_of_sets(
+        self, batch: pa.RecordBatch, sets: RowSets | None
+    ) -> tuple[pa.RecordBatch, RowSets | None]:
+        """Return the records of a batch, as `records` does, with the sets of columns of those that passed."""
         arrays = [self._column(batch, field, at) for at, field in enumerate(self._fields)]
         kinds = self._kinds(batch)
         keep = self._kept(kinds)
@@ -96,9 +104,18 @@ class BatchNormalizer:
             arrays = [array.filter(mask) for array in arrays]
             kinds = kinds[keep]
         numbers = self._allocator.take(len(kinds))
-        return pa.RecordBatch.from_arrays(
+        records = pa.RecordBatch.from_arrays(
             [_plain(numbers, pa.int64()), _plain(kinds, pa.int8()), *arrays], schema=self._arrow
         )
+        return records, None if sets is None else sets.kept(keep)
+
+    def with_all_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch with nulls in each table column of the writer that it lacks."""
+        for name in self._columns.names:
+            if name not in batch.schema.names:
+                kind = self._arrow.field(name).type
+                batch = batch.append_column(name, pa.nulls(batch.num_rows, kind))
+        return batch
 
     def _column(self, batch: pa.RecordBatch, field: DataField, at: int) -> pa.Array:
         cast = key_cast if field.name in self._schema.primary_keys else safe_cast

@@ -13,7 +13,7 @@ import pytest
 import widetable as wt
 from tests.widetable.write.test_row_columns import SCHEMA, TABLES, new_table
 from widetable.errors import InvalidError
-from widetable.write.named_columns import NamedColumns, check_names_column
+from widetable.write.named_columns import check_names_column
 
 Row = Mapping[str, Any]
 NAMES = pa.field("written", pa.list_(pa.string()))
@@ -23,8 +23,7 @@ def write_named(table: wt.Table, rows: Sequence[Row], fill: Any = None) -> None:
     """Dicts as whole rows with a list of their names. fill: what stands where a row has no value."""
     whole = [{**dict.fromkeys(SCHEMA.names, fill), **row, "written": list(row)} for row in rows]
     batch = pa.RecordBatch.from_pylist(whole, SCHEMA.append(NAMES))
-    named = NamedColumns(table.schema, SCHEMA.names, "written")
-    table.write(named.written(batch))
+    table.write(batch, written_columns="written")
 
 
 def random_row(rng: random.Random) -> Row:
@@ -71,21 +70,19 @@ def test_nested_values_that_are_not_named_are_not_written(tmp_path: Path) -> Non
         {**first, "written": ["id", "l", "m", "r"]},
         {"id": 1, "l": ["b"], "m": [("k", 2)], "r": {"x": 2}, "written": ["m"]},
     ]
-    named = NamedColumns(table.schema, list(columns), "written")
-    table.write(named.written(pa.RecordBatch.from_pylist(rows, schema)))
+    table.write(pa.RecordBatch.from_pylist(rows, schema), written_columns="written")
     assert table.scan().to_arrow().to_pylist() == [{**first, "m": [("k", 2)]}]
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (None, "'written' of the row with id = 1: found null; expected a list of names"),
         (["a", None], "id = 1: found null among the names"),
         (["a", "bb"], "id = 1: found 'bb'; .*Did you mean b?"),
         (["written"], "id = 1: found 'written'"),
         (["s", "g"], "the row with id = 1, columns to write .*'t'"),
     ],
-    ids=["null", "null among the names", "unknown", "the column itself", "part of a group"],
+    ids=["null among the names", "unknown", "the column itself", "part of a group"],
 )
 def test_a_row_that_names_no_columns_is_refused_by_its_key(
     tmp_path: Path, written: list[str | None] | None, message: str
@@ -99,7 +96,7 @@ def test_a_row_that_names_no_columns_is_refused_by_its_key(
     ]
     batch = pa.RecordBatch.from_pylist(rows, SCHEMA.append(NAMES))
     with pytest.raises(InvalidError, match=message):
-        NamedColumns(table.schema, SCHEMA.names, "written").written(batch)
+        table.write(batch, written_columns="written")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Commands of rows: write, read, delete.
 
-    write     files ─► batches of the same columns (row_files) ─► Table.write ─► one commit
+    write     files ─► batches, and the columns of each row (row_files) ─► Table.write ─► one commit
     read      Table.scan ─► batches ─► bytes (changes_output)
 
 Both are streams, which never hold all rows. If rows go to standard output, nothing else does; for a file the number of
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from widetable.cli.command import DONE
 from widetable.cli.input.option_words import names_of
-from widetable.cli.input.row_files import row_batches
+from widetable.cli.input.row_files import names_column, row_batches
 from widetable.cli.output.changes_output import write_rows
 from widetable.cli.output.console import write_result
 from widetable.errors import InvalidError
@@ -46,7 +46,13 @@ def write(
     with row_batches(file, format, table.schema, row_kind) as rows:
         # An empty write commits nothing; an empty overwrite of a table without partitions would delete all rows.
         batches = _at_least_one_row(rows) if overwrite else rows
-        done = call(batches, user, identifier, ROW_KIND_COLUMN if row_kind is None else row_kind)
+        done = call(
+            batches,
+            user,
+            identifier,
+            ROW_KIND_COLUMN if row_kind is None else row_kind,
+            written_columns=names_column(table.schema, row_kind),
+        )
     where = "nothing was committed" if done.snapshot_id is None else f"snapshot {done.snapshot_id}"
     if not done.committed and done.snapshot_id is not None:
         where += " already has this commit"

@@ -1,20 +1,19 @@
 """Reads the rows of user files (Parquet, CSV with a line of names, JSON lines) as batches with the same columns.
 
-In: paths (- is standard input), the table's schema. Out: record batches. If any file has a column, all rows have it;
-it is null where a file, or a JSON object, lacks it. An input that cannot be read twice, such as a pipe, is first copied
-to a temporary file. Raises NotFoundError for a missing file, InvalidError for a file of another form and for columns
-that the table does not take, StorageError for errors of the system.
+In: paths (- is standard input), the table's schema. Out: record batches. If any file has a column, all batches have it;
+a further column lists the names of each row, because a file, or a JSON object, may lack some. An input that cannot be
+read twice, such as a pipe, is first copied to a temporary file. Raises NotFoundError for a missing file, InvalidError
+for a file of another form and for columns that the table does not take, StorageError for errors of the system.
 
-    a.csv    id,city      1,Oslo              rows    id  city  price
-    b.json   {"id": 2, "price": "1.50"}               1   Oslo  null
-                                                      2   null  1.50
+    a.csv    id,city      1,Oslo              rows    id  city  price   names
+    b.json   {"id": 2, "price": "1.50"}               1   Oslo  null    id, city
+                                                      2   null  1.50    id, price
 
 A row whose own columns could not be written by themselves is refused (`write/row_columns`).
 
 Files are read twice: once for the names, because one commit has one set of columns and the last line of the last file
 may add one; then for the rows, while they are written. The first pass reads JSON lines to the end, unless it has seen
-all columns of the table and the column of row kinds; of other formats it reads only the names. In a partial-update
-table such a null keeps the existing value.
+all columns of the table and the column of row kinds; of other formats it reads only the names.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final, cast
 
+import numpy as np
 import pyarrow as pa
 
 from widetable.cli.input.checked_output import storage_errors
-from widetable.cli.input.row_inputs import INPUTS, Check, RowInput
+from widetable.cli.input.row_inputs import INPUTS, LISTED, NAMES, Check, RowInput
 from widetable.errors import InvalidError
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.schema.types import MAX_LENGTH, DataType, arrow_type
@@ -78,7 +78,16 @@ def row_batches(
             name: schema.field(name).type if name in schema.by_name else _TEXT for name in names
         }
         check = RowColumns(schema).check
-        yield (batch for file in files for batch in file.batches(types, check))
+        listed = names_column(schema, row_kind)
+        yield (batch for file in files for batch in file.batches(types, check, listed))
+
+
+def names_column(schema: TableSchema, row_kind: str | None) -> str:
+    """Return the name of the column that lists the names of each row: one that the table has not, nor the files."""
+    name = "_written_columns"
+    while name in schema.by_name or name == row_kind:
+        name += "_"
+    return name
 
 
 # The option `rowkind.field` names a column of the table; this argument names a column that only the files have.
@@ -129,11 +138,15 @@ class _RowFile:
                 )
         return names
 
-    def batches(self, types: dict[str, DataType], check: Check) -> Iterator[pa.RecordBatch]:
-        """Yield all rows, with all of these columns. The file is open from the first batch to the last."""
+    def batches(
+        self, types: dict[str, DataType], check: Check, listed: str
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield all rows, with all of these columns. The file is open from the first batch to the last. listed: the
+        column with the names of each row, null for all.
+        """
         with self._rows() as rows:
             for batch in rows.batches(types, check):
-                yield _with_all_columns(batch, types)
+                yield _with_all_columns(batch, types, listed)
 
     @contextlib.contextmanager
     def _rows(self) -> Iterator[RowInput]:
@@ -155,15 +168,25 @@ class _RowFile:
             ) from cause
 
 
-def _with_all_columns(batch: pa.RecordBatch, types: dict[str, DataType]) -> pa.RecordBatch:
-    """Return the batch with a column of nulls for each column that it lacks."""
+def _with_all_columns(
+    batch: pa.RecordBatch, types: dict[str, DataType], listed: str
+) -> pa.RecordBatch:
+    """Return the batch with a column of nulls for each column that it lacks, and with the names of each row."""
     columns = [
         batch.column(name)
         if name in batch.schema.names
         else pa.nulls(batch.num_rows, arrow_type(kind))
         for name, kind in types.items()
     ]
-    return pa.RecordBatch.from_arrays(columns, names=list(types))
+    own = [name for name in batch.schema.names if name != LISTED]
+    if LISTED in batch.schema.names:
+        names = batch.column(LISTED)
+    elif len(own) < len(types):
+        whole = pa.array([own], NAMES)
+        names = whole.take(pa.array(np.zeros(batch.num_rows, np.int64)))
+    else:
+        names = pa.nulls(batch.num_rows, NAMES)
+    return pa.RecordBatch.from_arrays([*columns, names], names=[*types, listed])
 
 
 def _format_of(path: str) -> str:

@@ -4,8 +4,8 @@
           | names row*                                CSV: commas; quotes doubled, and line breaks, in quotes
           | Parquet
 
-Values are texts of `format.parsed_value`; null is JSON's null or a name that the object lacks, in CSV an empty field
-without quotes. Each call reads the file again, so files are seekable.
+Values are texts of `format.parsed_value`; null is JSON's null, in CSV an empty field without quotes. Each call
+reads the file again, so files are seekable.
 
 In: files, types of columns. Out: names of columns, record batches. Raises InvalidError with the file and the line or
 row of a value of another form, OSError and pyarrow's errors of files that cannot be read.
@@ -48,6 +48,9 @@ _IS_NO_TEXT: Final = "invalid UTF8"
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # The text in each field of the row that is appended to a CSV file.
 _ENDED: Final = "\0end"
+# The column with the names that each row has: no object and no file has a column without a name.
+LISTED: Final = ""
+NAMES: Final = pa.list_(pa.string())
 Types = Mapping[str, DataType]
 Check = Callable[[Collection[str], str], None]
 
@@ -63,7 +66,8 @@ class RowInput(Protocol):
     def batches(self, types: Types, check: Check) -> Iterator[pa.RecordBatch]:
         """Yield all rows, with all or some of the columns `types`, in the file's own order.
 
-        check: called with each set of columns that rows have, and their place, before these rows are yielded.
+        check: called with each set of columns that rows have, and their place, before these rows are yielded. A batch
+        whose rows have different columns has a column `LISTED` with the names that each row has, null for all of them.
         """
 
 
@@ -90,7 +94,7 @@ class ParquetInput:
 class JsonInput:
     """A file of JSON lines, read a few MB of lines at a time.
 
-        {"id": 1, "tags": ["a"]}        a row; a column that the object lacks is null
+        {"id": 1, "tags": ["a"]}        a row; a column that the object lacks is not written
                                         empty lines count in line numbers, but are no rows
 
     A whole line is in memory, however long it is.
@@ -139,6 +143,10 @@ class JsonInput:
             _column([row.get(name) for row in rows], parsed, name, kind, place)
             for name, kind in types.items()
         ]
+        names = [list(row) if len(row) < len(types) else None for row in rows]
+        if any(names):
+            columns.append(pa.array(names, NAMES))
+            return pa.RecordBatch.from_arrays(columns, names=[*types, LISTED])
         return pa.RecordBatch.from_arrays(columns, names=list(types))
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:

@@ -152,6 +152,7 @@ class BarrierWriter:
         digest: str | None = None,
         replay: bool = False,
         properties: Mapping[str, str] | None = None,
+        written_columns: str | None = None,
     ) -> CommitResult:
         """Upsert rows in one commit, as `Table.write` does.
 
@@ -171,7 +172,7 @@ class BarrierWriter:
             The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
         complete : bool, default False
             Complete the barrier with these rows. If they belong to a later barrier, call `complete` instead.
-        digest, replay, properties
+        digest, replay, properties, written_columns
             As in `Table.write`.
 
         Returns
@@ -188,13 +189,12 @@ class BarrierWriter:
         UnsupportedError
             The data has a form that is not supported, or the table an option that this version does not honour.
         """
-        act = Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE
-        step = self._step(act, barrier)
+        step = self._step(Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE, barrier)
         by = Identity.of(self._name, identifier, digest, replay)
         commit = partial(self._commit_rows, step=step, by=by, properties=properties)
-        kind = COMMIT_KIND_APPEND
+        rest = (row_kind, commit, written_columns, self._columns)
         try:
-            result = write_by(self._table, kind, data, by, row_kind, commit, self._columns)
+            result = write_by(self._table, COMMIT_KIND_APPEND, data, by, *rest)
         except InvalidError:
             self._check_run()  # the commit with that number may be another process's
             raise

@@ -35,6 +35,7 @@ from widetable.operations.writes.table_commit import (
 )
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.commit_message import CommitMessage
+from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.owned_columns import callers_columns, owned_columns
 from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
@@ -55,6 +56,7 @@ def write(
     digest: str | None = None,
     replay: bool = False,
     properties: Mapping[str, str] | None = None,
+    written_columns: str | None = None,
 ) -> CommitResult:
     """Upsert rows in one commit.
 
@@ -65,22 +67,23 @@ def write(
     Parameters
     ----------
     data : Arrow data, frame, dict, list of dicts or iterable
-        The rows: Arrow tables, batches, readers (which are streamed) and C streams, such as polars and DuckDB,
-        converted only without loss; a pandas frame, without an unnamed index; a dict of columns; a list of dicts, in
-        which a missing name is null; or an iterable of Arrow data or frames. Floats of Python, numpy and pandas are
-        rounded to FLOAT; their NaN is null in columns of other types.
+        The rows: Arrow tables, batches, readers and C streams (polars, DuckDB), converted only without loss; a pandas
+        frame, without an unnamed index; a dict of columns; dicts, each of which writes its names; or an iterable of
+        Arrow data or frames. Floats of Python and numpy are rounded to FLOAT; NaN is null in columns of other types.
     commit_user : str, default None
         The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
     commit_identifier : int, default None
         The number of this commit, from 0 to 2^63 - 2. None: the commit is never a repeat.
     row_kind : str, default "_row_kind"
-        The name of an optional column of +I, -U, +U and -D. Without it all rows are +I.
+        An optional column of +I, -U, +U and -D. Without it all rows are +I.
     digest : str, default None
         A text that identifies the content of the commit, such as a hash, at most 128 bytes. None: unknown.
     replay : bool, default False
-        Whether an identifier that is not above the last one belongs to a commit that is in the table.
+        Whether an identifier that is not above the last one is that of a commit in the table.
     properties : dict of str to str, default None
         Texts to store in the snapshot. None: nothing is stored.
+    written_columns : str, default None
+        A column of the data that lists the columns which each row writes, besides its key and kind; a null list: all.
 
     Returns
     -------
@@ -90,8 +93,7 @@ def write(
     Raises
     ------
     InvalidError
-        A column or value does not fit, the key is missing, or the table is under barriers (`Catalog.writer`). An
-        identifier has no user, or belongs to another commit: two jobs share a user, or one lost its position.
+        A column, row, identifier or value does not fit, the key is missing, or there are more than 64 sets of columns.
     UnsupportedError
         The data has a form that is not supported, or the table an option that this version does not honour.
     ConflictError
@@ -103,8 +105,19 @@ def write(
     True
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
+    return _append_rows(table, data, by, row_kind, properties, written_columns)
+
+
+def _append_rows(
+    table: OpenTable,
+    data: Any,
+    by: Identity,
+    row_kind: str,
+    properties: Mapping[str, str] | None,
+    written_columns: str | None,
+) -> CommitResult:
     commit = partial(append_messages, table, by=by, properties=properties)
-    return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit)
+    return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit, written_columns)
 
 
 def overwrite(
@@ -117,6 +130,7 @@ def overwrite(
     whole_table: bool = False,
     digest: str | None = None,
     replay: bool = False,
+    written_columns: str | None = None,
 ) -> CommitResult:
     """Replace rows by other rows in one commit.
 
@@ -132,7 +146,7 @@ def overwrite(
         As in `write`.
     whole_table : bool, default False
         Replace the rows of all partitions, not only of those that the data has.
-    digest, replay
+    digest, replay, written_columns
         As in `write`.
 
     Returns
@@ -159,7 +173,7 @@ def overwrite(
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
     commit = partial(overwrite_by, table, by=by, whole_table=flag(whole_table, "whole_table"))
-    return write_by(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit)
+    return write_by(table, COMMIT_KIND_OVERWRITE, data, by, row_kind, commit, written_columns)
 
 
 def write_by(
@@ -169,13 +183,15 @@ def write_by(
     by: Identity,
     row_kind: str,
     commit: Callable[[list[CommitMessage]], CommitResult],
+    written_columns: str | None = None,
     columns: Callable[[TableSchema], frozenset[str]] | None = None,
 ) -> CommitResult:
     """Write the files of one commit, and commit them. Files that are certainly not committed are deleted.
 
     commit: commits the messages under `by`. columns: returns the columns of a writer of a table under barriers, by its
-    schema; None for other writers, which own all. The checks, the search for a replay and the sequence numbers share
-    one read of the newest snapshot and schema. Rows get the types of that schema, even if the schema changes meanwhile.
+    schema; None for other writers, which own all. written_columns: as in `write`. The checks, the search for a replay
+    and the sequence numbers share one read of the newest snapshot and schema. Rows get the types of that schema,
+    even if the schema changes meanwhile.
     """
     row_kind = text(row_kind, "row_kind")
     head = table._committer.refresh()
@@ -189,7 +205,8 @@ def write_by(
         finish_replayed(table, head.schema)
         return CommitResult(committed=False, snapshot_id=replayed.snapshot_id, kind=kind)
     owned = callers_columns(head.schema, columns and columns(head.schema))
-    messages = _written(table, row_source(data, head.schema), row_kind, head, owned)
+    source = row_source(data, head.schema)
+    messages = _written(table, source, row_kind, head, owned, written_columns)
     try:
         result = commit(messages)
     # After these errors the commit certainly did not happen; other errors leave it open.
@@ -203,13 +220,23 @@ def write_by(
 
 
 def _written(
-    table: OpenTable, source: RowSource, row_kind: str, head: HeadState, owned: frozenset[str]
+    table: OpenTable,
+    source: RowSource,
+    row_kind: str,
+    head: HeadState,
+    owned: frozenset[str],
+    written_columns: str | None,
 ) -> list[CommitMessage]:
     """Write the files of the rows; none without rows. If the writer fails, it removes its files itself."""
     if source.columns is None:
         return []
     columns = items(source.columns, str, "columns")
-    with any_writer(table, columns, row_kind, head=head, owned=owned) as writer:
+    if written_columns is not None and text(written_columns, "written_columns") not in columns:
+        check_names_column(head.schema, written_columns, None)
+    writer = any_writer(
+        table, columns, row_kind, head=head, owned=owned, written_columns=written_columns
+    )
+    with writer:
         writer.write_rows(source)
         return writer.finish()
 
@@ -224,6 +251,7 @@ def new_writer(
     *,
     named: bool = False,
     schema_id: int | None = None,
+    written_columns: str | None = None,
 ) -> TableWriter:
     """Make a writer of level-0 files, for one task of a commit.
 
@@ -248,6 +276,8 @@ def new_writer(
     schema_id : int, default None
         The schema in which `columns` are looked up. Tasks of one commit share it, so that a name means the same
         column in all of them, even if two columns swap their names meanwhile. None: the newest.
+    written_columns : str, default None
+        The column of the data that lists the columns which each row writes, as in `write`.
 
     Returns
     -------
@@ -257,8 +287,7 @@ def new_writer(
     Raises
     ------
     InvalidError
-        A column is not in the table or not for writers, `task` is not below `tasks`, or the table is
-        under barriers and `named` is not given.
+        A column is not in the table or not for writers, `task` is not below `tasks`, or `named` is missing.
     NotFoundError
         There is no schema of that id.
     UnsupportedError
@@ -270,9 +299,8 @@ def new_writer(
     if not flag(named, "named"):
         accept(schema, Use.TAKE_UNNAMED_ROWS, path=table.path)
     owned = callers_columns(schema)
-    return any_writer(
-        table, columns, row_kind, task, tasks, sequence_base, schema=schema, owned=owned
-    )
+    numbers = task, tasks, sequence_base
+    return any_writer(table, columns, row_kind, *numbers, None, schema, owned, written_columns)
 
 
 def _schema_of(table: OpenTable, schema_id: int) -> TableSchema:
@@ -289,6 +317,7 @@ def any_writer(
     head: HeadState | None = None,
     schema: TableSchema | None = None,
     owned: frozenset[str] | None = None,
+    written_columns: str | None = None,
 ) -> TableWriter:
     """Make a writer as `new_writer` does, also for columns and tables that this package maintains.
 
@@ -297,6 +326,8 @@ def any_writer(
     schema = head.schema if head else schema or table.schema
     accept(schema, Use.WRITE)
     row_kind = text(row_kind, "row_kind")
+    if written_columns is not None:
+        written_columns = text(written_columns, "written_columns")
     if tasks is not None:
         tasks = whole_number(tasks, "tasks", least=1, most=MAX_TASKS)
     task = whole_number(task, "task", least=0, most=(tasks or MAX_TASKS) - 1)
@@ -304,7 +335,11 @@ def any_writer(
     base = whole_number(base, "sequence_base", least=0)
     if tasks != 1:
         accept(schema, Use.WRITE_IN_TASKS)
+    columns = [name for name in columns if name != written_columns]
+    if written_columns in schema.by_name:
+        check_names_column(schema, written_columns, None)
     chosen = owned_columns(schema, columns, row_kind, owned)
+    named = None if written_columns is None else NamedColumns(schema, columns, written_columns)
     numbers = SequenceAllocator(base, task, tasks)
     state, committer = table._state(schema), table._committer
     places = places_of(
@@ -314,7 +349,7 @@ def any_writer(
         committer.snapshots.latest,
         committer.schemas.is_rescaled,
     )
-    return TableWriter(state, chosen, numbers, places)
+    return TableWriter(state, chosen, numbers, places, named)
 
 
 def check_write_columns(
