@@ -52,7 +52,8 @@ def text_cast(texts: pa.Array, parse: Parse, reason: str, form: str) -> Cast:
         refused = np.ones(len(coded.dictionary), np.bool_)
         refused[numbers] = _refused(coded.dictionary.take(pa.array(numbers)), parse)
         bad = pc.fill_null(pc.take(pa.array(refused), coded.indices), False)
-        cleaned = pc.if_else(bad, pa.scalar(None, texts.type), texts)
+        # Not by if_else, which cuts texts of a slice wrongly in pyarrow 19.
+        cleaned = pc.replace_with_mask(texts, bad, pa.scalar(None, texts.type))
         return Cast(parse(cleaned), bad.to_numpy(zero_copy_only=False), reason)
 
 
