@@ -125,7 +125,16 @@ _META = {
 }
 # Of FastAPI and of requests: what they take and raise.
 _THEIRS = {"pydantic", "starlette", "urllib3"}
-_SPARK = {"widetable_spark", "widetable_lookup", "widetable", "numpy", "pyarrow", "py4j", "pyspark"}
+_SPARK = {
+    "widetable_spark",
+    "widetable_cdc",
+    "widetable_lookup",
+    "widetable",
+    "numpy",
+    "pyarrow",
+    "py4j",
+    "pyspark",
+}
 ALLOWED = {
     "widetable": _ENGINE,
     "widetable_cdc": _CDC,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from widetable_spark.data_source import WidetableDataSource
+from widetable_spark.jobs.cdc_apply import cdc_apply
 from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.jobs.maintaining import maintain
 from widetable_spark.joining.joining import lookup_join
@@ -27,6 +28,7 @@ __all__ = [
     "Etl",
     "SessionViews",
     "WidetableDataSource",
+    "cdc_apply",
     "etl",
     "inspect",
     "local_checkpoints",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.serializers import CPickleSerializer
@@ -30,6 +30,7 @@ from widetable_spark.writing.inserted_nulls import check_inserted
 
 # The serializer that Spark uses for the messages of its writers' tasks.
 _PICKLER: Final[Any] = CPickleSerializer()
+Message = TypeVar("Message")
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,13 @@ def collected(
     rows: DataFrame, write: Callable[[Iterator[pa.RecordBatch]], TaskMessage]
 ) -> TaskResults:
     """Run tasks that write the rows, in a job of Spark, and return their results. Raises what the job raises."""
+    return TaskResults(collected_messages(rows, write))
+
+
+def collected_messages(
+    rows: DataFrame, write: Callable[[Iterator[pa.RecordBatch]], Message]
+) -> list[Message]:
+    """Run tasks that take the rows, and return what each of them returns, in task order. Raises what the job raises."""
     names = rows.columns
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,4 +135,4 @@ def collected(
         yield pa.RecordBatch.from_pydict(sent, pa.schema({"message": pa.binary()}))
 
     pickled = plainly_named(rows).mapInArrow(send, "message binary").collect()
-    return TaskResults([_PICKLER.loads(row["message"]) for row in pickled])
+    return [_PICKLER.loads(row["message"]) for row in pickled]
