@@ -35,7 +35,7 @@ if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 _SLOW_MACHINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
-for _name, _examples in (("default", 15), ("thorough", 2000)):
+for _name, _examples in (("quick", 5), ("default", 15), ("thorough", 2000)):
     settings.register_profile(
         _name,
         max_examples=_examples,

@@ -57,6 +57,7 @@ def made(folder: Path, how: str, value_bytes: int) -> tuple[Path, DataFileMeta]:
     return path, meta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["parquet", "avro zstandard", "avro deflate"])
 @pytest.mark.parametrize("megabytes", [10, 60])
 def test_want_of_memory_is_said(tmp_path: Path, how: str, megabytes: int) -> None:

@@ -120,6 +120,7 @@ def test_clocks_at_changes_beside_the_quarter_of_an_hour(
     assert far.view(pa.int64()).to_pylist() == [expected * 10**6]
 
 
+@pytest.mark.slow
 def test_no_zone_changes_twice_within_a_day() -> None:
     """What the search for a change relies on, where two are nearest to each other."""
     freetown = changes(ZoneInfo("Africa/Freetown"), second_of(1939), second_of(1940))

@@ -105,6 +105,7 @@ atexit.register(lambda: print("compiled", misses(), file=sys.stderr))
 """
 
 
+@pytest.mark.slow
 def test_kernels_of_an_image_are_loaded_where_they_may_only_be_read(tmp_path: Path) -> None:
     """Compiled by root when the image was built, read by another user of a container whose disk is read-only."""
     user, kernels = without_privileges(), tmp_path / "kernels"
@@ -121,6 +122,7 @@ def test_kernels_of_an_image_are_loaded_where_they_may_only_be_read(tmp_path: Pa
     assert kept_below(tmp_path) == 2
 
 
+@pytest.mark.slow
 def test_a_directory_that_others_may_write_to_is_not_used(tmp_path: Path) -> None:
     said_by(tmp_path, _OWN_ONLY)
     directory = tmp_path / f"temporary/widetable-kernels-{os.getuid()}"

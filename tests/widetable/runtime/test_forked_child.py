@@ -306,6 +306,7 @@ def test_who_is_inside_may_fork_as_a_signal_handler_does() -> None:
     assert os.waitpid(grandchild, 0)[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", _WORK.values(), ids=_WORK)
 def test_children_compile_while_their_parent_does(work: str) -> None:
     ran = subprocess.run(

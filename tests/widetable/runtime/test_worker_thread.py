@@ -156,6 +156,7 @@ def test_in_threads_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_threads(lambda item: item + 1, range(5), 3) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_process_that_gets_no_thread_writes_and_reads(tmp_path: Path) -> None:
     """The system refuses: no commit raises, and no changelog is missing."""
     ran = subprocess.run(
