@@ -1,6 +1,7 @@
 """Databases flow into tables: a full copy, then the log of changes, by one job, exactly once (docs/decisions/0073).
 
-Importing it imports no driver of a database.
+    job = widetable_cdc.Sync("shop.toml")
+    status = job.run(until="caught-up")
 """
 
 from __future__ import annotations
@@ -10,5 +11,18 @@ from widetable_cdc.debezium.debezium_apply import (
     DebeziumSettings,
     apply_debezium,
 )
+from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
+from widetable_cdc.jobs.sync import Sync
+from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
 
-__all__ = ["DebeziumResult", "DebeziumSettings", "apply_debezium"]
+__all__ = [
+    "DebeziumResult",
+    "DebeziumSettings",
+    "Sync",
+    "SyncConfig",
+    "SyncStatus",
+    "SyncedTable",
+    "apply_debezium",
+    "config_of",
+    "read_config",
+]

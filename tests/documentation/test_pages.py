@@ -32,6 +32,10 @@ TAKEN = {
         "docs/enrich-a-stream.md",
         "python",
     ): "tests/test_enrich_a_stream.py::test_the_example_runs_in_workers_that_start_warm",
+    **dict.fromkeys(
+        (("docs/bring-a-database-along.md", each) for each in ("bash", "python", "sql", "toml")),
+        "tests/cdc/test_page.py::test_the_page_does_what_it_says",
+    ),
     (
         "docs/meta-service.md",
         "python",

@@ -42,7 +42,7 @@ from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
-from widetable.format.human_units import duration_text, last_seen_text, time_text
+from widetable.format.human_units import duration_text, last_seen_text, size_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.kernels.jit import kernel
 from widetable.merge.engine import engine_of
@@ -159,6 +159,7 @@ __all__ = [
     "plan_lookup_join",
     "plan_write",
     "root_commits",
+    "size_text",
     "split_storage_options",
     "start_of",
     "temporary_directory",

@@ -15,7 +15,18 @@ _STEP: Final = 1024
 
 
 def size_text(size_bytes: int) -> str:
-    """Format a number of bytes."""
+    """Write a number of bytes for people.
+
+    Parameters
+    ----------
+    size_bytes : int
+        The number of bytes.
+
+    Returns
+    -------
+    str
+        The size in the largest unit that is not above it, with one decimal.
+    """
     if abs(size_bytes) < _STEP:
         return f"{size_bytes} B"
     size = float(size_bytes)

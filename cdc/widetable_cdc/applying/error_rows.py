@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable import Catalog, InvalidError, NotFoundError, Table
 from widetable.connector import counted, now_millis
@@ -38,7 +39,7 @@ _COLUMNS: Final = {
     "time": "TIMESTAMP_LTZ(3)",
 }
 _KEY: Final = ("name", "relation", "lsn", "position")
-_SCHEMA: Final = pa.schema(
+ERROR_SCHEMA: Final = pa.schema(
     [
         *((name, pa.string()) for name in ("name", "relation")),
         *((name, pa.int64()) for name in ("lsn", "position")),
@@ -65,7 +66,7 @@ def error_rows(job: str, states: StateSlice, reasons: Mapping[int, str]) -> pa.T
         pa.repeat(pa.scalar(now_millis(), pa.timestamp("ms", tz="UTC")), len(numbers)),
     ]
     return pa.table(
-        [column.cast(f.type) for column, f in zip(columns, _SCHEMA, strict=True)], _SCHEMA
+        [column.cast(f.type) for column, f in zip(columns, ERROR_SCHEMA, strict=True)], ERROR_SCHEMA
     )
 
 
@@ -95,13 +96,26 @@ class ErrorTable:
 
     def write(self, states: StateSlice, reasons: Mapping[int, str]) -> None:
         """Write the bad rows of a slice, in one commit; nothing without any."""
-        if not reasons:
-            return
-        rows = error_rows(self.job, states, reasons)
+        if reasons:
+            self.write_rows(error_rows(self.job, states, reasons))
+
+    def write_rows(self, rows: pa.Table) -> None:
+        """Write bad rows, of `ERROR_SCHEMA`, in one commit."""
         if self.stops:
             raise _bad_row(rows)
         errors_table(self.catalog, self.database).write(rows, commit_user=f"cdc/{self.job}")
         self.count += rows.num_rows
+
+    def in_table(self) -> int:
+        """Return how many bad rows of the job the table has."""
+        try:
+            table = self.catalog.table(f"{self.database}.{ERRORS_TABLE}")
+        except NotFoundError:
+            return 0
+        is_own = pc.field("name") == self.job
+        return sum(
+            each.num_rows for each in table.scan(columns=["lsn"], filter=is_own).to_batches()
+        )
 
 
 def errors_table(catalog: Catalog, database: str) -> Table:

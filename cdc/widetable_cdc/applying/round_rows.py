@@ -38,7 +38,10 @@ _NO_VALUE = "the log does not carry the value, and neither the target nor the so
 
 @dataclass(frozen=True)
 class Round:
-    """What one table gets in a round that ends at an LSN. types: of the columns, by their names in the target."""
+    """What one table gets in a round that ends at an LSN. types: of the columns, by their names in the target.
+
+    completes: the table has all changes up to the LSN then; not while it is still copied.
+    """
 
     states: LastStates
     types: Types
@@ -46,6 +49,7 @@ class Round:
     errors: ErrorTable
     spares: Spares | None = None
     reread: Reread | None = None
+    completes: bool = True
 
 
 @dataclass

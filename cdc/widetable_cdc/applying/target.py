@@ -20,6 +20,7 @@ Raises InvalidError for such a table, and what writes raise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -67,9 +68,11 @@ class MirrorTarget:
     """A table under barriers of 1 ms that the job fills alone."""
 
     def __init__(self, catalog: Catalog, name: str, user: str) -> None:
-        """Take the writer of the table over. user: `cdc/<job>`; an older process of it is refused from now on."""
+        """Open the table. user: `cdc/<job>`. With the first commit an older process of it is refused."""
         self._table = catalog.table(name)
-        self._writer: BarrierWriter = catalog.writer(name, user)
+        self._user = user
+        self._join = partial(catalog.writer, name, user)
+        self._joined: BarrierWriter | None = None
 
     @property
     def table(self) -> Table:
@@ -78,16 +81,16 @@ class MirrorTarget:
 
     def position(self) -> int | None:
         """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
-        return self._writer.last_identifier
+        return last_identifier(self._table, self._user)
 
     def apply(self, round: Round) -> CommitResult:
-        """Commit a round, and complete the barrier of its LSN."""
+        """Commit a round, and complete the barrier of its LSN unless the table is still copied."""
         rows = RoundRows(self._table, round).batches()
         return self._writer.write(
             rows,
             identifier=round.lsn,
             barrier=round.lsn,
-            complete=True,
+            complete=round.completes,
             properties={LSN_PROPERTY: str(round.lsn)},
         )
 
@@ -100,6 +103,13 @@ class MirrorTarget:
     def pass_to(self, lsn: int) -> CommitResult:
         """Complete the barrier of an LSN, so that sessions over several tables come to it."""
         return self._writer.complete(lsn)
+
+    # Joining is a commit: a job that starts and has nothing to write makes none.
+    @property
+    def _writer(self) -> BarrierWriter:
+        if self._joined is None:
+            self._joined = self._join()
+        return self._joined
 
 
 class PlainTarget:

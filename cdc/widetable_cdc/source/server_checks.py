@@ -114,7 +114,7 @@ def lost_slot(status: SlotStatus) -> InvalidError:
         f"the replication slot {status.name!r}",
         found=f"a lost slot{reason}: the server has removed its log",
         expected="a slot whose log is kept (max_slot_wal_keep_size, idle_replication_slot_timeout)",
-        action="Drop the slot, start the job again, and let it copy the tables again.",
+        action="Run `widetable cdc drop-slot FILE`, then run the job again: it copies the tables again.",
     )
 
 

@@ -104,7 +104,7 @@ class PeekTransport:
         return LogPart(data.getvalue(), status.server_lsn)
 
     def confirm(self, lsn: int) -> None:
-        """See `Transport.confirm`."""
+        """Let the server forget what was committed up to `lsn`, as `Transport.confirm` says."""
         self._confirmed = self._slot.advance(lsn)
 
     def status(self) -> SlotStatus:

@@ -1,0 +1,220 @@
+"""One table of the source and its target: the changes of a round, and the next chunk of the full copy.
+
+    COPYING      chunk 0 ─► chunk 1 ─► ... beside rounds, whose changes pass a chunk by that has seen them
+    STREAMING    rounds alone: the log has passed the snapshots of all chunks
+
+A round is one commit of the target. A chunk is one commit as well; its state is saved behind it, so a job that is
+killed in between reads the chunk again, which replaces its range. One thread uses it. Raises what reading the source
+and writing the target raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from widetable_cdc.applying.error_rows import ErrorTable
+from widetable_cdc.applying.last_states import last_states
+from widetable_cdc.applying.round_rows import Round, Spares
+from widetable_cdc.applying.row_events import Mask, RowEvent, RowEvents, row_events
+from widetable_cdc.applying.target import Target
+from widetable_cdc.copying.chunk_plan import ChunkPlan
+from widetable_cdc.copying.chunk_states import ChunkState
+from widetable_cdc.copying.pending import not_yet_seen
+from widetable_cdc.copying.range_condition import range_condition
+from widetable_cdc.copying.visibility import counts
+from widetable_cdc.jobs.chunk_errors import write_chunk_errors
+from widetable_cdc.jobs.followed_states import FollowedState, Status
+from widetable_cdc.log.changes import ChangeBatch, Relation
+from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
+from widetable_cdc.source.source_table import SourceTable
+from widetable_cdc.source.sql_name import quoted
+from widetable_cdc.values.column_type import TargetType
+
+TargetTypes = Mapping[str, TargetType]
+
+
+@dataclass
+class CapturedTable:
+    """A table that a job follows.
+
+    names: the target's name of each column of the source that is applied. types: of the target's columns. plan: the
+    chunks while it is copied, else None. floor_xid: the least xmin of a snapshot that a chunk may be read in.
+    may_hold_rows: whether a range that is to be read may have rows in the target. passed: the LSN that the target is
+    known to be complete at. skips_to: changes up to this LSN are left out, and no chunk is read before it.
+    """
+
+    state: FollowedState
+    target: Target
+    names: dict[str, str]
+    types: TargetTypes
+    errors: ErrorTable
+    plan: ChunkPlan | None = None
+    floor_xid: int = 0
+    may_hold_rows: bool = True
+    position: int = 0
+    skips_to: int = 0
+    _applied: set[int] = field(default_factory=set)
+
+    @property
+    def source(self) -> SourceTable:
+        """The form of the source that the target has."""
+        return self.state.form.table
+
+    @property
+    def key(self) -> Sequence[str]:
+        """The key columns of the target."""
+        return self.target.table.schema.primary_keys
+
+    def apply(
+        self,
+        batches: Sequence[ChangeBatch],
+        lsn: int,
+        fills: Mapping[str, str | None],
+        names: Mapping[Relation, Mapping[str, str]],
+    ) -> bool:
+        """Commit the changes of a round that ends at `lsn`; return whether there was something to commit.
+
+        fills: the values of columns that were added within the round, for rows of earlier forms. names: of the columns
+        of each form, those in the target now.
+        """
+        parts = [self._events(batch, names[batch.relation]) for batch in batches]
+        truncate_xid = _last_truncate(parts)
+        parts = [part for part in parts if len(part)]
+        if not parts:
+            return False
+        states = last_states(parts, fills)
+        if not len(states) and states.truncate_lsn is None:
+            return False
+        spares = None
+        if self.plan is not None and truncate_xid is not None:
+            spares = self._spares(self.plan, truncate_xid)
+        copying = self.plan is not None
+        self.target.apply(
+            Round(states, self.types, lsn, self.errors, spares=spares, completes=not copying)
+        )
+        if copying:
+            for part in parts:
+                self._applied.update(np.unique(part.event_xids).tolist())
+        self.position = lsn
+        self.may_hold_rows = True
+        return True
+
+    def copy_chunk(self, dsn: str, name: str) -> ChunkState | None:
+        """Read the next chunk into the target and return its new state; None if its snapshot is too old to count."""
+        assert self.plan is not None, "a table that is copied has a plan"
+        chunk = self.plan.to_read(1)[0]
+        columns = self._copied_columns()
+        select = [
+            f"{self.types[target].select(quoted(column))} AS {quoted(target)}"
+            for column, target in columns.items()
+        ]
+        applied = np.fromiter(self._applied, dtype=np.uint32)
+        with read_chunk(dsn, name, self.source, select, chunk.key_range) as read:
+            if not counts(read.snapshot, applied, self.floor_xid):
+                return None
+            condition = None
+            if self.may_hold_rows:
+                condition = range_condition(chunk.key_range, self.key_column(chunk))
+            self.target.copy(self._typed(read), self.position, condition)
+        self.plan = self.plan.copied(chunk.chunk, read.snapshot, read.lsn)
+        return next(each for each in self.plan.states if each.chunk == chunk.chunk)
+
+    def key_column(self, chunk: ChunkState) -> pa.Field:
+        """Return the column of the target by which its chunks are cut."""
+        column = chunk.key_range.column or next(iter(self.names))
+        return self.target.table.arrow_schema.field(self.names[column])
+
+    def streams_from(self, position: int) -> bool:
+        """Return whether the copy is over: every change up to `position`, behind all of its snapshots, is applied."""
+        return self.plan is not None and self.plan.is_copied and self.plan.streams(position)
+
+    def end_copy(self) -> None:
+        """Drop what only the copy needs."""
+        self.plan = None
+        self._applied.clear()
+        self.state = replace(self.state, status=Status.STREAMING)
+
+    def _copied_columns(self) -> dict[str, str]:
+        return {
+            column.name: self.names[column.name]
+            for column in self.source.columns
+            if column.name in self.names
+        }
+
+    def _typed(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk with the target's types; bad ones go to the table of errors."""
+        for batch in read.batches:
+            casts = {
+                name: self.types[name].from_copied(batch.column(name))
+                for name in batch.schema.names
+            }
+            bad = np.zeros(batch.num_rows, dtype=np.bool_)
+            for cast in casts.values():
+                bad |= cast.bad
+            rows = pa.RecordBatch.from_pydict({name: cast.values for name, cast in casts.items()})
+            if bad.any():
+                write_chunk_errors(
+                    self.errors, self.state.relation, self.key, batch, casts, read.lsn
+                )
+                rows = rows.filter(pa.array(~bad))
+            if rows.num_rows:
+                yield rows
+
+    def inherit(self, before: CapturedTable) -> None:
+        """Take over what an earlier object of the table knows of the copy that goes on."""
+        self.floor_xid = before.floor_xid
+        self._applied = before._applied
+
+    def leave_out(self, batches: Sequence[ChangeBatch]) -> None:
+        """Leave changes out that the coming copy will see: its snapshots count only if they see all of them."""
+        for batch in batches:
+            self._applied.update(np.unique(batch.xids).tolist())
+
+    def _events(self, batch: ChangeBatch, names: Mapping[str, str]) -> RowEvents:
+        """Return the events of a batch that are not in the target yet."""
+        events = row_events(batch, self.key, names)
+        keeps: Mask = events.event_end_lsns > self.position
+        if self.plan is not None:
+            keeps &= self._pending(events, self.plan)
+        return events if keeps.all() else events.kept(keeps)
+
+    def _pending(self, events: RowEvents, plan: ChunkPlan) -> Mask:
+        """Return which events no chunk has seen. Truncates are always kept: `_spares` knows the chunks."""
+        pending: Mask = np.ones(len(events), dtype=np.bool_)
+        at = np.flatnonzero(events.kinds != RowEvent.TRUNCATE)
+        if not len(at):
+            return pending
+        keys = self._chunk_keys(events.keys[self._cut_by(plan)].take(pa.array(at)), plan)
+        pending[at] = not_yet_seen(keys, events.event_xids[at], plan)
+        return pending
+
+    def _cut_by(self, plan: ChunkPlan) -> str:
+        column = plan.key_column
+        return self.names[column] if column is not None else self.key[0]
+
+    def _chunk_keys(self, texts: pa.Array, plan: ChunkPlan) -> pa.Array:
+        return self.types[self._cut_by(plan)].from_texts(texts).values
+
+    def _spares(self, plan: ChunkPlan, xid: int) -> Spares:
+        """Return which keys a truncate leaves alone: those of chunks whose snapshot sees it."""
+
+        def spares(keys: pa.RecordBatch) -> Mask:
+            xids: npt.NDArray[np.uint32] = np.full(keys.num_rows, xid, dtype=np.uint32)
+            seen: Mask = ~not_yet_seen(keys.column(self._cut_by(plan)), xids, plan)
+            return seen
+
+        return spares
+
+
+def _last_truncate(parts: Sequence[RowEvents]) -> int | None:
+    """Return the transaction of the last truncate of a round; None without."""
+    for part in reversed(parts):
+        truncates = np.flatnonzero(part.kinds == RowEvent.TRUNCATE)
+        if len(truncates):
+            return int(part.event_xids[truncates[-1]])
+    return None

@@ -1,0 +1,294 @@
+"""All tables that a job follows: it takes new ones in, gives each its part of a round, and keeps their states.
+
+    the source has          the job knows it as     what happens at `take_in`
+    a new table             -                       target made, chunks planned: COPYING
+    the same table          COPYING                 the plan is read, and goes on
+    the same table          STREAMING               -
+    the same table          PARKED, PAUSED          left out, until `resume` plans a new copy
+    another table so named  any                     parked: it was dropped and made again
+    no table                any                     GONE, its target stays
+
+Raises what the source and the targets raise.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from widetable import Catalog, InvalidError, NotFoundError
+from widetable.connector import did_you_mean, last_identifier
+from widetable_cdc.applying.error_rows import ErrorTable
+from widetable_cdc.copying.chunk_plan import ChunkPlan
+from widetable_cdc.evolution.applied_form import AppliedForm
+from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.chunk_store import ChunkStore
+from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.jobs.evolved_table import Evolution, relation_of
+from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
+from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
+from widetable_cdc.jobs.target_table import make_target, opened
+from widetable_cdc.log.changes import ChangeBatch, Relation
+from widetable_cdc.source.key_bounds import key_ranges
+from widetable_cdc.source.server_checks import table_problem
+from widetable_cdc.source.slot import SlotStatus
+from widetable_cdc.source.source_table import SourceTable
+
+_log = logging.getLogger("widetable")
+
+
+class CapturedTables:
+    """The tables of a job. states: by schema.table, as they were last saved. chunks: the states of their chunks."""
+
+    def __init__(self, config: SyncConfig) -> None:
+        self._config = config
+        self._catalog = Catalog(config.target.warehouse)
+        database = config.target.database
+        self._store = FollowedStates(self._catalog, database, config.name)
+        self.chunks = ChunkStore(self._catalog, database, config.name)
+        self.states = self._store.load()
+        is_stopping = config.rules.on_error == "stop"
+        self._errors = ErrorTable(self._catalog, database, config.name, stops=is_stopping)
+        self._open: dict[int, CapturedTable] = {}
+        self._behind: set[int] = set()
+
+    def take_in(self, link: SourceLink) -> None:
+        """Compare the tables of the source with those of the job, and open those that it follows."""
+        now = link.tables()
+        new = {name: table for name, table in now.items() if self._is_new(name)}
+        if new:
+            link.publish(new)
+        # Transactions that run now may have written a table before it was published: no chunk is read before they end.
+        floor = link.floor_xid()
+        plans = self.chunks.load()
+        for name, table in now.items():
+            problem = table_problem(table)
+            if problem is not None:
+                self._refuse(name, table, problem)
+            elif name in new:
+                self._add(link, name, table, floor)
+            elif table.oid != self.states[name].form.table.oid:
+                self._park(name, "the table was dropped and made again")
+            elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
+                self._follow(table.oid, self.states[name], plans.get(table.oid), floor)
+        gone = [state for name, state in self.states.items() if name not in now]
+        for state in gone:
+            if state.status is not Status.GONE:
+                self._change(replace(state, status=Status.GONE, reason="not at the source"))
+                self._open.pop(state.form.table.oid, None)
+
+    def apply(
+        self, link: SourceLink, forms: Sequence[Relation], batches: Sequence[ChangeBatch], lsn: int
+    ) -> int:
+        """Apply the part of a round that one relation has, and return the number of commits.
+
+        forms: those in which the log has the relation, in its order.
+        """
+        table = self._open.get(forms[-1].oid)
+        if table is None:
+            return 0
+        if lsn <= table.skips_to:
+            table.leave_out(batches)
+            return 0
+        evolved = Evolution(self._catalog, self._config, link).evolve(table, forms)
+        if evolved.park is not None:
+            self._park(table.state.relation, evolved.park)
+            return 0
+        if evolved.form != table.state.form or evolved.copies_again is not None:
+            self._change(replace(table.state, form=evolved.form))
+            table = self._reopened(table, evolved.copies_again, link)
+        if evolved.copies_again is not None:
+            table.leave_out(batches)
+            return 0
+        is_done = table.apply(batches, lsn, evolved.fills, evolved.names)
+        if is_done:
+            self._behind |= set(self._open)
+            self._behind.discard(forms[-1].oid)
+        return int(is_done)
+
+    def copying(self) -> list[CapturedTable]:
+        """Return the tables that have chunks to read."""
+        return [t for t in self._open.values() if t.plan is not None and not t.plan.is_copied]
+
+    def to_copy(self, position: int) -> list[CapturedTable]:
+        """Return those whose next chunk may be read now: the log has come to where the copy begins."""
+        return [table for table in self.copying() if table.skips_to <= position]
+
+    def are_ending(self) -> bool:
+        """Whether the copy of a table is read, but the log has not passed its snapshots."""
+        return any(table.plan is not None for table in self._open.values())
+
+    def end_copies(self, position: int) -> None:
+        """Let tables stream whose copy the log has passed."""
+        for oid, table in self._open.items():
+            if table.streams_from(position):
+                plan = table.plan
+                assert plan is not None, "a table that is copied has a plan"
+                table.end_copy()
+                self._change(table.state)
+                self.chunks.drop(plan)
+                self._behind.add(oid)
+                _log.info("%s: %s is copied", self._config.name, table.state.relation)
+
+    def pass_on(self, position: int) -> bool:
+        """Complete the barrier of a position for tables that the last rounds did not touch; return whether there were
+        any.
+        """
+        behind = [self._open[oid] for oid in self._behind if oid in self._open]
+        for table in behind:
+            if table.plan is None:
+                table.target.pass_to(position)
+        self._behind = {
+            oid for oid in self._behind if oid in self._open and self._open[oid].plan is not None
+        }
+        return any(table.plan is None for table in behind)
+
+    def mark(self, name: str, status: Status, reason: str) -> None:
+        """Save another status of a table."""
+        self._change(replace(self._state(name), status=status, reason=reason))
+
+    def resume(self, name: str, *, recopy: bool) -> None:
+        """Let the next start copy a table again. The target of a parked table is made again: its key may differ now."""
+        state = self._state(name)
+        if state.status in _FOLLOWED:
+            return
+        if not recopy:
+            raise InvalidError(
+                f"table {name}",
+                found=f"a table that is {state.status.value}, whose changes were not kept",
+                expected="a new copy",
+                action="Resume it with recopy.",
+            )
+        if state.status is Status.PARKED:
+            self._catalog.drop_table(state.target, if_exists=True)
+        self._forget(state)
+
+    def forget(self) -> None:
+        """Forget all tables, so that the next start copies them again. Targets stay: each chunk replaces its range."""
+        for state in list(self.states.values()):
+            self._forget(state)
+
+    def status(self, slot: SlotStatus) -> SyncStatus:
+        """Return the state of the job. slot: its standing."""
+        plans = self.chunks.load()
+        progress = []
+        for name, state in sorted(self.states.items()):
+            plan = plans.get(state.form.table.oid)
+            chunks = 0 if plan is None else len(plan.states)
+            done = 0 if plan is None else chunks - len(plan.to_read())
+            position = self._position(state)
+            progress.append(
+                SyncedTable(name, state.target, state.status, state.reason, position, chunks, done)
+            )
+        return SyncStatus(
+            name=self._config.name,
+            confirmed_lsn=slot.confirmed_lsn,
+            server_lsn=slot.server_lsn,
+            held_bytes=slot.held_bytes,
+            wal_status=slot.wal_status,
+            errors=self._errors.in_table(),
+            tables=tuple(progress),
+        )
+
+    def _position(self, state: FollowedState) -> int | None:
+        table = self._open.get(state.form.table.oid)
+        if table is not None:
+            return table.position or None
+        try:
+            return last_identifier(self._catalog.table(state.target), self._config.user)
+        except NotFoundError:
+            return None
+
+    def _is_new(self, name: str) -> bool:
+        state = self.states.get(name)
+        return state is None or state.status is Status.GONE
+
+    def _add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
+        target, fields = make_target(self._catalog, self._config, table)
+        ranges = key_ranges(
+            self._config.source.dsn, self._config.name, table, self._config.limits.chunk_rows
+        )
+        plan = ChunkPlan.planned(table.oid, ranges)
+        self.chunks.save(plan.states)
+        form = AppliedForm(relation_of(table), table, fields)
+        state = FollowedState(name, Status.COPYING, target, form)
+        self._change(state)
+        self._follow(table.oid, state, plan, floor)
+
+    def _follow(self, oid: int, state: FollowedState, plan: ChunkPlan | None, floor: int) -> None:
+        table = opened(self._catalog, self._config, state, self._errors)
+        table.position = table.target.position() or 0
+        table.plan = plan if state.status is Status.COPYING else None
+        table.floor_xid = floor
+        self._open[oid] = table
+
+    def _reopened(self, table: CapturedTable, again: str | None, link: SourceLink) -> CapturedTable:
+        """Open a table after a change of its schema. again: why it must be copied again; None if it need not be."""
+        oid, state, plan = table.source.oid, self.states[table.state.relation], table.plan
+        if again is not None:
+            _log.warning("%s: %s is copied again: %s", self._config.name, state.relation, again)
+            ranges = key_ranges(
+                self._config.source.dsn,
+                self._config.name,
+                state.form.table,
+                self._config.limits.chunk_rows,
+            )
+            if plan is not None:
+                self.chunks.drop(plan)
+            plan = ChunkPlan.planned(oid, ranges)
+            self.chunks.save(plan.states)
+            state = replace(state, status=Status.COPYING)
+            self._change(state)
+        self._follow(oid, state, plan, link.floor_xid())
+        after = self._open[oid]
+        if again is not None:
+            after.skips_to = link.server_lsn()
+        else:
+            after.inherit(table)
+        return after
+
+    def _refuse(self, name: str, table: SourceTable, problem: str) -> None:
+        """Park a table that cannot be followed."""
+        if self._is_new(name):
+            target = self._config.target_name(table.schema, table.name)
+            form = AppliedForm(relation_of(table), table, {})
+            self.states[name] = FollowedState(name, Status.COPYING, target, form)
+        self._park(name, problem)
+
+    def _park(self, name: str, reason: str) -> None:
+        state = self.states[name]
+        if state.status is Status.PARKED:
+            return
+        _log.warning("%s: %s is parked: %s", self._config.name, name, reason)
+        self._open.pop(state.form.table.oid, None)
+        self._change(replace(state, status=Status.PARKED, reason=reason))
+
+    def _forget(self, state: FollowedState) -> None:
+        plan = self.chunks.load().get(state.form.table.oid)
+        if plan is not None:
+            self.chunks.drop(plan)
+        self._store.delete(state.relation)
+        del self.states[state.relation]
+
+    def _state(self, name: str) -> FollowedState:
+        state = self.states.get(name)
+        if state is None:
+            raise NotFoundError(
+                f"table {name}",
+                found=f"no such table of the job {self._config.name!r}",
+                expected=f"one of {', '.join(sorted(self.states)) or 'none'}",
+                action=did_you_mean(name, self.states).strip() or "Correct the name.",
+            )
+        return state
+
+    def _change(self, state: FollowedState) -> None:
+        self._store.save(state)
+        self.states[state.relation] = state
+        table = self._open.get(state.form.table.oid)
+        if table is not None:
+            table.state = state
+
+
+_FOLLOWED = (Status.COPYING, Status.STREAMING)

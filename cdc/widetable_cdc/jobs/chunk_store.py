@@ -1,0 +1,38 @@
+"""The states of chunks of a job, in the table `<database>.__cdc_<name>`. Raises what writes to a table raise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from widetable import Catalog
+from widetable.connector import ROW_KIND_COLUMN
+from widetable_cdc.copying.chunk_plan import ChunkPlan
+from widetable_cdc.copying.chunk_states import KEY, SCHEMA, ChunkState, from_table, to_table
+from widetable_cdc.jobs.followed_states import state_table
+
+
+class ChunkStore:
+    """Chunks by the oid of their relation. database, job: give the name of the table, which is made if absent."""
+
+    def __init__(self, catalog: Catalog, database: str, job: str) -> None:
+        self._table = state_table(catalog, f"{database}.__cdc_{job}", SCHEMA, list(KEY))
+
+    def load(self) -> dict[int, ChunkPlan]:
+        """Read the plans of all tables that are copied, by oid."""
+        states: dict[int, list[ChunkState]] = defaultdict(list)
+        for state in from_table(self._table.scan().to_arrow()):
+            states[state.relation].append(state)
+        return {oid: ChunkPlan(of) for oid, of in states.items()}
+
+    def save(self, states: Iterable[ChunkState]) -> None:
+        """Write states in one commit."""
+        self._table.write(to_table(states))
+
+    def drop(self, plan: ChunkPlan) -> None:
+        """Delete the states of a table in one commit."""
+        rows = to_table(plan.states)
+        kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
+        self._table.write(rows.select(list(KEY)).append_column(ROW_KIND_COLUMN, kinds))

@@ -1,0 +1,186 @@
+"""Carries out what the forms of a relation in a round mean for its target.
+
+    form of the target ─► relation_change ─► actions ─► the target's next schema, values of old rows ─► next form
+
+    the log is behind the catalog     the target gets the catalog's columns, and is copied again
+    rewritten values (Verify)         the table is copied again; each chunk replaces its range
+    Park                              nothing is changed
+
+The catalog is read only where a form is new. Raises what the source, and alterations and writes of the target raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from widetable import Catalog
+from widetable_cdc.evolution.actions import (
+    Action,
+    AddColumn,
+    CopyAgain,
+    DropColumn,
+    Park,
+    RenameColumn,
+    SchemaAction,
+    Verify,
+    WidenType,
+)
+from widetable_cdc.evolution.alteration import alter_target, filled_rows
+from widetable_cdc.evolution.applied_form import AppliedForm, names_between
+from widetable_cdc.evolution.relation_change import applied_table, catalog_change, relation_change
+from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.log.changes import Relation, RelationColumn
+from widetable_cdc.source.source_table import SourceTable
+from widetable_cdc.values.column_type import column_type
+from widetable_cdc.values.source_type import SourceType
+
+Names = Mapping[Relation, Mapping[str, str]]
+_SCHEMA_ACTIONS = (AddColumn, DropColumn, RenameColumn, WidenType)
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What has become of a table.
+
+    form: the form that the target has now. names: for each form of the round, the target's name of each column that is
+    applied. fills: values of columns that were added, for rows of earlier forms. copies_again, park: why; None if not.
+    """
+
+    form: AppliedForm
+    names: Names = field(default_factory=dict)
+    fills: Mapping[str, str | None] = field(default_factory=dict)
+    copies_again: str | None = None
+    park: str | None = None
+
+
+@dataclass
+class Evolution:
+    """Carries changes of the schema out for one job."""
+
+    catalog: Catalog
+    config: SyncConfig
+    link: SourceLink
+
+    def evolve(self, table: CapturedTable, forms: Sequence[Relation]) -> Evolved:
+        """Bring the target to the last of the forms, one after the other."""
+        form, fills = table.state.form, dict[str, str | None]()
+        tables: dict[Relation, SourceTable] = {}
+        for sent in forms:
+            relation = self._restricted(table, sent)
+            actions, now = self._actions(form, relation)
+            for action in actions:
+                if isinstance(action, Park):
+                    return Evolved(form, park=action.reason)
+                if isinstance(action, CopyAgain):
+                    return self._copied_again(table, form, relation, action.reason)
+            form, reason = self._altered(table, form, relation, now, actions, fills)
+            if reason is not None:
+                return Evolved(form, copies_again=reason)
+            tables[sent] = form.table
+        names = {sent: names_between(of, form.table) for sent, of in tables.items()}
+        return Evolved(form, names, fills)
+
+    def _target_of(self, source: SourceType) -> str:
+        return column_type(source, decimal=self.config.rules.decimal).target
+
+    def _actions(
+        self, form: AppliedForm, relation: Relation
+    ) -> tuple[tuple[Action, ...], SourceTable | None]:
+        is_new = [(c.name, c.type_oid, c.typmod) for c in relation.columns] != [
+            (c.name, c.type_oid, c.typmod) for c in form.relation.columns
+        ]
+        now = self.link.table(relation.schema, relation.name) if is_new else None
+        return relation_change(form, relation, now, self._target_of), now
+
+    def _altered(
+        self,
+        table: CapturedTable,
+        form: AppliedForm,
+        relation: Relation,
+        now: SourceTable | None,
+        actions: Sequence[Action],
+        fills: dict[str, str | None],
+    ) -> tuple[AppliedForm, str | None]:
+        """Alter the target, and fill old rows. Returns its form, and why it must be copied again; None if not."""
+        reason = next((a.reason for a in actions if isinstance(a, Verify)), None)
+        if now is None:
+            return form, reason
+        form = self._form_after(table, form, relation, applied_table(relation, now), actions)
+        if reason is None:
+            added = {a.name: a.fill for a in actions if isinstance(a, AddColumn)}
+            fills |= added
+            self._fill(table, form.table, {n: v for n, v in added.items() if v is not None})
+        return form, reason
+
+    def _form_after(
+        self,
+        table: CapturedTable,
+        form: AppliedForm,
+        relation: Relation,
+        now: SourceTable,
+        actions: Sequence[Action],
+    ) -> AppliedForm:
+        changes: list[SchemaAction] = [a for a in actions if isinstance(a, _SCHEMA_ACTIONS)]
+        is_dropping = self.config.rules.drop_column == "drop"
+        _, fields = alter_target(
+            self.catalog,
+            table.state.target,
+            changes,
+            form.fields,
+            self._target_of,
+            drops=is_dropping,
+        )
+        return AppliedForm(relation, now, fields)
+
+    def _fill(self, table: CapturedTable, form: SourceTable, texts: Mapping[str, str]) -> None:
+        """Write the value of added columns into the rows that are there, in one commit."""
+        if not texts:
+            return
+        types = {column.name: column.type for column in form.columns}
+        decimal = self.config.rules.decimal
+        fills = {
+            name: column_type(types[name], decimal=decimal)
+            .from_texts(pa.array([text], pa.large_string()))
+            .values
+            for name, text in texts.items()
+        }
+        table.target.copy(
+            filled_rows(self.catalog.table(table.state.target), fills), table.position
+        )
+
+    def _copied_again(
+        self, table: CapturedTable, form: AppliedForm, relation: Relation, reason: str
+    ) -> Evolved:
+        """Bring the target to the catalog's columns, for a copy whose rows have them."""
+        now = self.link.table(relation.schema, relation.name)
+        if now is None:
+            return Evolved(form, park="it was dropped")
+        actions = catalog_change(form, now, self._target_of)
+        for action in actions:
+            if isinstance(action, Park):
+                return Evolved(form, park=action.reason)
+        after = self._form_after(table, form, relation_of(now), now, actions)
+        return Evolved(after, copies_again=reason)
+
+    def _restricted(self, table: CapturedTable, relation: Relation) -> Relation:
+        """Return the relation with the columns that a group takes; the whole one for other tables."""
+        special = self.config.of(relation.schema, relation.name)
+        if special.group is None:
+            return relation
+        columns = tuple(c for c in relation.columns if c.name in table.names)
+        return Relation(relation.oid, relation.schema, relation.name, relation.identity, columns)
+
+
+def relation_of(table: SourceTable) -> Relation:
+    """Return the Relation that the log would have of a table."""
+    columns = tuple(
+        RelationColumn(c.name, c.type.oid, c.type.typmod, c.name in table.key)
+        for c in table.columns
+        if not c.is_generated
+    )
+    return Relation(table.oid, table.schema, table.name, table.identity, columns)

@@ -1,0 +1,106 @@
+"""What a job keeps of each table of the source, in the table `<database>.__cdc_<name>_tables`.
+
+    relation         status      reason                       target      form
+    public.orders    streaming                                shop.orders {"oid": 16385, "columns": [..], ..}
+    public.users     parked      the key column id changed    shop.users  {..}
+
+`form` is the form of the source that the target was last brought to: a change of the schema is seen against it, also
+one that happened while the job was down. A status is one of `Status`. Raises what writes to a table raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable import Catalog, NotFoundError, Table
+from widetable.connector import ROW_KIND_COLUMN
+from widetable_cdc.evolution.applied_form import AppliedForm
+
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("relation", pa.string(), nullable=False),
+        pa.field("status", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("target", pa.string()),
+        pa.field("form", pa.string()),
+    ]
+)
+STATE_OPTIONS: Final = {"bucket": "1"}
+
+
+class Status(Enum):
+    """What the job does about a table."""
+
+    COPYING = "copying"
+    STREAMING = "streaming"
+    PARKED = "parked"
+    PAUSED = "paused"
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class FollowedState:
+    """A table. relation: schema.table. reason: why it is parked, else empty. target: the full name of the table.
+
+    form: the form of the source that the target has.
+    """
+
+    relation: str
+    status: Status
+    target: str
+    form: AppliedForm
+    reason: str = ""
+
+
+class FollowedStates:
+    """The states of a job's tables. database, job: give the name of the table, which is made if it is absent."""
+
+    def __init__(self, catalog: Catalog, database: str, job: str) -> None:
+        self._table = state_table(catalog, f"{database}.__cdc_{job}_tables", _SCHEMA, ["relation"])
+
+    def load(self) -> dict[str, FollowedState]:
+        """Read all states, by relation."""
+        rows = self._table.scan().to_arrow().to_pylist()
+        return {row["relation"]: _state_of(row) for row in rows}
+
+    def save(self, *states: FollowedState) -> None:
+        """Write states in one commit."""
+        if states:
+            self._table.write(pa.Table.from_pylist([_row_of(one) for one in states], _SCHEMA))
+
+    def delete(self, relation: str) -> None:
+        """Delete the state of a table."""
+        self._table.write([{"relation": relation, ROW_KIND_COLUMN: "-D"}])
+
+
+def state_table(catalog: Catalog, name: str, schema: pa.Schema, key: list[str]) -> Table:
+    """Open a table of a job, and make it if it is absent."""
+    try:
+        return catalog.table(name)
+    except NotFoundError:
+        return catalog.create_table(name, schema, primary_key=key, options=STATE_OPTIONS)
+
+
+def _row_of(state: FollowedState) -> dict[str, Any]:
+    return {
+        "relation": state.relation,
+        "status": state.status.value,
+        "reason": state.reason,
+        "target": state.target,
+        "form": state.form.to_json(),
+    }
+
+
+def _state_of(row: Mapping[str, Any]) -> FollowedState:
+    return FollowedState(
+        relation=row["relation"],
+        status=Status(row["status"]),
+        target=row["target"],
+        form=AppliedForm.from_json(row["form"]),
+        reason=row["reason"] or "",
+    )

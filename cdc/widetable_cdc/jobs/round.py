@@ -1,0 +1,57 @@
+"""One round: a part of the log, its changes of the schema, one commit for each table that it touches.
+
+    part of the log ─► decoded ─► for each table: forms that differ ─► evolution ─► changes ─► commit
+                                  all tables done ─► confirm the end of the last transaction
+
+A part without a transaction of the publication lets the slot follow the server's log. Raises what the source, the
+decoder and the targets raise; nothing is confirmed then, and the next round gets the part again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+
+from widetable.connector import counted, size_text
+from widetable_cdc.jobs.captured_tables import CapturedTables
+from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.log.changes import ChangeBatch, Relation
+from widetable_cdc.source.lsn import lsn_text
+
+_log = logging.getLogger("widetable")
+
+
+def run_round(link: SourceLink, tables: CapturedTables) -> bool:
+    """Run a round; return whether the log had changes."""
+    part = link.transport.changes(link.position, link.config.limits.max_changes)
+    log = link.decoder.decode(part.data)
+    end_lsn = log.end_lsn
+    if end_lsn is None:
+        if part.server_lsn > link.position:
+            link.let_go()
+            link.confirm(part.server_lsn)
+        return False
+    batches: dict[int, list[ChangeBatch]] = defaultdict(list)
+    for batch in log.batches:
+        batches[batch.relation.oid].append(batch)
+    forms: dict[int, list[Relation]] = {
+        oid: [each.relation for each in of] for oid, of in batches.items()
+    }
+    for relation in log.relations:
+        sent = forms.setdefault(relation.oid, [])
+        if not sent or sent[-1] != relation:
+            sent.append(relation)
+    commits = 0
+    for oid in forms:
+        commits += tables.apply(link, forms[oid], batches.get(oid, []), end_lsn)
+    link.confirm(end_lsn)
+    if commits:
+        _log.info(
+            "%s: %s in %s, log at %s, %s held by the slot",
+            link.config.name,
+            counted(sum(len(batch.kinds) for batch in log.batches), "change"),
+            counted(commits, "commit"),
+            lsn_text(end_lsn),
+            size_text(link.slot_status().held_bytes),
+        )
+    return True

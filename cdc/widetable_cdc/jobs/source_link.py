@@ -1,0 +1,143 @@
+"""The sessions of a job with its server: what it asks, its slot, and how far it has confirmed the log.
+
+`prepare` checks the server, takes named tables into the publication, and makes the slot where the job is new. A slot
+that is gone, though the job has tables, is an error: changes were lost, and only a new copy has them. Raises
+InvalidError for that and for what the checks find, StorageError for a server that does not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from widetable import InvalidError
+from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.log.log_decoder import LogDecoder
+from widetable_cdc.source.catalog_tables import source_tables
+from widetable_cdc.source.publication import Publication
+from widetable_cdc.source.server_checks import check_server, table_problem
+from widetable_cdc.source.server_errors import server_errors
+from widetable_cdc.source.session import Connection, open_session
+from widetable_cdc.source.slot import Slot, SlotStatus
+from widetable_cdc.source.source_table import SourceTable
+from widetable_cdc.source.transport import PeekTransport
+
+# A segment of the log has 16 MB.
+_HELD_BYTES: Final = 32 << 20
+_LOG_RUNNING: Final = """
+DO $$ BEGIN
+  IF to_regprocedure('pg_log_standby_snapshot()') IS NOT NULL
+     AND has_function_privilege('pg_log_standby_snapshot()', 'EXECUTE') THEN
+    PERFORM pg_log_standby_snapshot();
+  END IF;
+END $$
+"""
+
+
+class SourceLink:
+    """The sessions of one job. transport, decoder: of the log, after `prepare`."""
+
+    transport: PeekTransport
+
+    def __init__(self, config: SyncConfig) -> None:
+        self.config = config
+        self.connection: Connection = open_session(config.source.dsn, config.name)
+        self.decoder = LogDecoder()
+        self.position = 0
+        self._publication = Publication(self.connection, config.source.publication)
+        self._slot = Slot(self.connection, config.source.slot)
+        self._is_prepared = False
+
+    @classmethod
+    @contextmanager
+    def looking(cls, config: SyncConfig) -> Iterator[SourceLink]:
+        """Open a session that asks only, and close it at the end."""
+        link = cls(config)
+        try:
+            yield link
+        finally:
+            link.close()
+
+    def tables(self) -> dict[str, SourceTable]:
+        """Return the tables that the job is to follow, by schema.table, as they are now."""
+        listed = source_tables(self.connection, self.config.tables, self.config.exclude)
+        return {f"{schema}.{name}": table for (schema, name), table in listed.items()}
+
+    def table(self, schema: str, name: str) -> SourceTable | None:
+        """Return a table as it is now; None if there is none."""
+        return self.tables().get(f"{schema}.{name}")
+
+    def prepare(self, *, is_new: bool) -> None:
+        """Check the server, and make what the job needs there. is_new: the job has no tables yet."""
+        check_server(self.connection, self.config.source.slot)
+        self.publish(self.tables())
+        status = self._slot.status()
+        if status is None:
+            if not is_new:
+                raise self._gone()
+            status = self._slot.create()
+        source = self.config.source
+        self.transport = PeekTransport(
+            source.dsn, self.config.name, source.slot, source.publication
+        )
+        self._is_prepared = True
+        self.position = status.confirmed_lsn or 0
+
+    def publish(self, tables: Mapping[str, SourceTable]) -> None:
+        """Take those tables into the publication that can be followed: others would refuse writes of their users."""
+        self._publication.ensure(each for each in tables.values() if table_problem(each) is None)
+
+    def let_go(self) -> None:
+        """Let the server forget what it holds for the slot though nothing in it is ours.
+
+        The slot's restart position follows only records of the running transactions, which the server writes every 15
+        seconds, and on demand from PostgreSQL 16 on for a user that may.
+        """
+        if self.slot_status().held_bytes > _HELD_BYTES:
+            with server_errors("pg_log_standby_snapshot"):
+                self.connection.execute(_LOG_RUNNING)
+
+    def confirm(self, lsn: int) -> None:
+        """Let the server forget the log up to an LSN."""
+        self.transport.confirm(lsn)
+        self.position = lsn
+
+    def floor_xid(self) -> int:
+        """Return the transaction below which all that run now lie."""
+        row = self.connection.execute(
+            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+        ).fetchone()
+        assert row is not None, "a function returns a row"
+        return int(str(row[0]))
+
+    def server_lsn(self) -> int:
+        """Return up to where the server's log is written."""
+        return self.slot_status().server_lsn
+
+    def slot_status(self) -> SlotStatus:
+        """Return the slot's standing; one of nothing if there is no slot."""
+        return self._slot.status() or SlotStatus(
+            self._slot.name, None, None, None, None, None, None, None, 0
+        )
+
+    def drop(self) -> None:
+        """Drop the slot and the publication."""
+        self._slot.drop()
+        self._publication.drop()
+
+    def close(self) -> None:
+        """Close all sessions."""
+        if self._is_prepared:
+            self.transport.close()
+            self._is_prepared = False
+        self.connection.close()
+
+    def _gone(self) -> InvalidError:
+        return InvalidError(
+            f"the replication slot {self.config.source.slot!r}",
+            found="no such slot, though the job has copied tables by it",
+            expected="the slot that the job made",
+            action="Changes since it was dropped are not in the tables. Run `widetable cdc drop-slot FILE`, then run "
+            "the job again: it copies the tables again.",
+        )

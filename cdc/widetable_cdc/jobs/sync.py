@@ -1,0 +1,279 @@
+"""A job: copies the tables of a database, follows its log, and keeps both exactly once across restarts.
+
+    start ─► check the server ─► publication, slot ─► targets, chunks ─► [ round ─► one chunk of each copy ]*
+             a round: log ─► changes ─► schema ─► one commit for each touched table ─► confirm
+
+All that a job must remember is in tables: the position of a target in its own snapshots (`Target.position`), chunks and
+forms of tables beside it. The slot is confirmed after all commits of a round, so a job that is killed anywhere gets the
+round again, and targets that have it pass it by.
+
+Raises InvalidError for a server, slot or table that a job cannot follow, StorageError for a server that does not
+answer, and what commits raise.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from widetable import InvalidError
+from widetable.connector import counted, size_text
+from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.captured_tables import CapturedTables
+from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
+from widetable_cdc.jobs.followed_states import Status
+from widetable_cdc.jobs.round import run_round
+from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.jobs.sync_status import SyncStatus
+from widetable_cdc.source.lsn import lsn_text
+
+_log = logging.getLogger("widetable")
+# New tables are looked for that often, while the job runs.
+_LOOK_SECONDS = 10.0
+COPIED = "copied"
+CAUGHT_UP = "caught-up"
+
+
+class Sync:
+    """A job of change data capture.
+
+    Parameters
+    ----------
+    config : SyncConfig, str, Path or dict
+        The configuration, the path of its TOML file, or its entries.
+
+    Examples
+    --------
+    >>> import widetable_cdc
+    >>> config = {
+    ...     "name": "shop",
+    ...     "tables": ["public.*"],
+    ...     "source": {"dsn": "host=db dbname=shop"},
+    ...     "target": {"warehouse": "warehouse", "database": "shop"},
+    ... }
+    >>> job = widetable_cdc.Sync(config)
+    >>> job.config.user
+    'cdc/shop'
+    """
+
+    def __init__(self, config: SyncConfig | str | Path | Mapping[str, Any]) -> None:
+        if isinstance(config, str | Path):
+            config = read_config(config)
+        self.config = config if isinstance(config, SyncConfig) else config_of(config)
+        self._link: SourceLink | None = None
+        self._tables: CapturedTables | None = None
+
+    def run(
+        self, until: str | int | None = None, stop: threading.Event | None = None
+    ) -> SyncStatus:
+        """Copy and follow the database.
+
+        Parameters
+        ----------
+        until : str or int, default None
+            "copied": end when all tables are copied. "caught-up": when the tables have all that the source had at the
+            start as well. A number: when they have all up to this LSN. None: run until `stop`.
+        stop : threading.Event, default None
+            Ends the job after the round or chunk that runs.
+
+        Returns
+        -------
+        SyncStatus
+            The state of the job at its end.
+
+        Raises
+        ------
+        InvalidError
+            The server, the slot, or a table does not allow it, or another process has the slot.
+        StorageError
+            The server or the warehouse does not answer.
+        ConflictError
+            Another process writes under the job's name.
+        """
+        goal = _checked_goal(until)
+        stop = stop or threading.Event()
+        self.prepare(keep=True)
+        try:
+            self._follow(goal, stop)
+            return self.status()
+        finally:
+            self.close()
+
+    def prepare(self, *, keep: bool = False) -> None:
+        """Check the server, and make the publication, the slot, the targets and the plan of the copy.
+
+        Parameters
+        ----------
+        keep : bool, default False
+            Keep the sessions open, so that no other process gets the slot. `close` ends them.
+
+        Raises
+        ------
+        InvalidError
+            The server, the slot, or a table does not allow it, or another process has the slot.
+        StorageError
+            The server or the warehouse does not answer.
+        """
+        if self._link is None:
+            link = SourceLink(self.config)
+            try:
+                tables = CapturedTables(self.config)
+                link.prepare(is_new=not tables.states)
+                tables.take_in(link)
+            except BaseException:
+                link.close()
+                raise
+            self._link, self._tables = link, tables
+        if not keep:
+            self.close()
+
+    def close(self) -> None:
+        """End the sessions with the server."""
+        if self._link is not None:
+            self._link.close()
+        self._link = self._tables = None
+
+    def status(self) -> SyncStatus:
+        """Read the state of the job.
+
+        Returns
+        -------
+        SyncStatus
+            Its tables, in the order of their names, and its slot.
+
+        Raises
+        ------
+        StorageError
+            The server or the warehouse does not answer.
+        """
+        tables = self._tables or CapturedTables(self.config)
+        if self._link is not None:
+            return tables.status(self._link.slot_status())
+        with SourceLink.looking(self.config) as link:
+            return tables.status(link.slot_status())
+
+    def pause(self, table: str) -> None:
+        """Leave a table out from now on. A job that runs notices when it starts again.
+
+        Parameters
+        ----------
+        table : str
+            The table of the source, as schema.table.
+
+        Raises
+        ------
+        NotFoundError
+            The job has no such table.
+        """
+        CapturedTables(self.config).mark(table, Status.PAUSED, "paused by hand")
+
+    def resume(self, table: str, *, recopy: bool = False) -> None:
+        """Take a parked or paused table in again, with the next start of the job.
+
+        Parameters
+        ----------
+        table : str
+            The table of the source, as schema.table.
+        recopy : bool, default False
+            Copy the table again. A table that was left out must be: its changes were not kept.
+
+        Raises
+        ------
+        InvalidError
+            The table was left out, and `recopy` is not given.
+        NotFoundError
+            The job has no such table.
+        """
+        CapturedTables(self.config).resume(table, recopy=recopy)
+
+    def drop_slot(self) -> None:
+        """Drop the slot and the publication of the job, so that the server keeps no log for it.
+
+        The next start copies all tables again.
+
+        Raises
+        ------
+        StorageError
+            The server does not answer.
+        """
+        with SourceLink.looking(self.config) as link:
+            link.drop()
+        CapturedTables(self.config).forget()
+
+    def _follow(self, goal: str | int | None, stop: threading.Event) -> None:
+        link, tables = self._link, self._tables
+        assert link is not None, "prepare has made it"
+        assert tables is not None, "prepare has made it"
+        goal_lsn = link.server_lsn() if goal == CAUGHT_UP else goal
+        looked = time.monotonic()
+        while not stop.is_set():
+            has_moved = run_round(link, tables)
+            has_moved |= self._copy(link, tables, stop)
+            tables.end_copies(link.position)
+            if not has_moved or isinstance(goal_lsn, int):
+                has_moved |= tables.pass_on(link.position) if not has_moved else False
+            if _is_reached(goal, goal_lsn, link, tables):
+                tables.pass_on(link.position)
+                return
+            if time.monotonic() - looked > _LOOK_SECONDS:
+                tables.take_in(link)
+                looked = time.monotonic()
+            if not has_moved:
+                stop.wait(self.config.limits.max_delay_millis / 1000)
+
+    def _copy(self, link: SourceLink, tables: CapturedTables, stop: threading.Event) -> bool:
+        """Read the next chunk of each table that is copied; return whether one was read."""
+        has_moved = False
+        for table in tables.to_copy(link.position):
+            if stop.is_set():
+                break
+            has_moved |= self._copy_next(table, tables)
+        return has_moved
+
+    def _copy_next(self, table: CapturedTable, tables: CapturedTables) -> bool:
+        state = table.copy_chunk(self.config.source.dsn, self.config.name)
+        if state is None:
+            return False
+        tables.chunks.save([state])
+        assert table.plan is not None, "a copied chunk has a plan"
+        chunks = len(table.plan.states)
+        done = chunks - len(table.plan.to_read())
+        _log.info(
+            "%s: %s: %s of %s copied",
+            self.config.name,
+            table.state.relation,
+            done,
+            counted(chunks, "chunk"),
+        )
+        return True
+
+
+def _checked_goal(until: str | int | None) -> str | int | None:
+    if until is None or until in (COPIED, CAUGHT_UP) or (isinstance(until, int) and until >= 0):
+        return until
+    raise InvalidError(
+        "until",
+        found=repr(until),
+        expected=f"{COPIED!r}, {CAUGHT_UP!r}, an LSN as a number, or None",
+        action="Pass one of these.",
+    )
+
+
+def _is_reached(
+    goal: str | int | None, goal_lsn: str | int | None, link: SourceLink, tables: CapturedTables
+) -> bool:
+    if goal is None or tables.copying() or tables.are_ending():
+        return False
+    return goal == COPIED or (isinstance(goal_lsn, int) and link.position >= goal_lsn)
+
+
+def progress_line(name: str, changes: int, commits: int, position: int, held_bytes: int) -> str:
+    """Return the line that the log has for a round."""
+    return (
+        f"{name}: {counted(changes, 'change')} in {counted(commits, 'commit')}, log at {lsn_text(position)}, "
+        f"{size_text(held_bytes)} held by the slot"
+    )

@@ -1,0 +1,107 @@
+"""The target of a table: made if it is absent, and opened with the names and types of its columns.
+
+A target that the job makes mirrors its table: all columns, the primary key, the options of the job and of the table.
+A group is written into a table that must be there. Raises InvalidError for keys and columns that do not fit, and what
+making a table raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from widetable import Catalog, InvalidError, NotFoundError
+from widetable_cdc.applying.error_rows import ErrorTable
+from widetable_cdc.applying.target import MirrorTarget, PlainTarget, Target
+from widetable_cdc.evolution.alteration import field_ids
+from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.config import SyncConfig, TableConfig
+from widetable_cdc.jobs.followed_states import FollowedState
+from widetable_cdc.source.source_table import SourceTable
+from widetable_cdc.values.column_type import TargetType, column_type
+
+_INTERVAL: Final = "widetable.barrier-interval"
+
+
+def make_target(
+    catalog: Catalog, config: SyncConfig, table: SourceTable
+) -> tuple[str, dict[int, int]]:
+    """Make the target of a table if it is absent. Returns its full name, and the field of each column by attnum."""
+    special = config.of(table.schema, table.name)
+    name = config.target_name(table.schema, table.name)
+    names = _names(special, table)
+    try:
+        target = catalog.table(name)
+    except NotFoundError:
+        if special.group is not None:
+            raise
+        types = column_types(config, table)
+        key = _key(special, table)
+        options = {**config.target.options, **special.options}
+        if config.target.barriers:
+            options.setdefault(_INTERVAL, "1 ms")
+        target = catalog.create_table(
+            name,
+            {
+                column: kind.target + (" NOT NULL" if column in key else "")
+                for column, kind in types.items()
+            },
+            primary_key=list(key),
+            partition_by=list(special.partition),
+            options=options,
+        )
+    return name, field_ids(
+        target, {c.attnum: names[c.name] for c in table.columns if c.name in names}
+    )
+
+
+def column_types(config: SyncConfig, table: SourceTable) -> Mapping[str, TargetType]:
+    """Return the types of the target's columns, by their names at the source."""
+    decimal = config.rules.decimal
+    return {column.name: column_type(column.type, decimal=decimal) for column in table.columns}
+
+
+def opened(
+    catalog: Catalog, config: SyncConfig, state: FollowedState, errors: ErrorTable
+) -> CapturedTable:
+    """Open the target of a table."""
+    special = config.of(state.form.table.schema, state.form.table.name)
+    types = column_types(config, state.form.table)
+    names = _names(special, state.form.table)
+    return CapturedTable(
+        state=state,
+        target=_target(catalog, config, special, state.target),
+        names=names,
+        types={target: types[source] for source, target in names.items()},
+        errors=errors,
+    )
+
+
+def _target(catalog: Catalog, config: SyncConfig, special: TableConfig, name: str) -> Target:
+    table = catalog.table(name)
+    if special.group is not None:
+        return PlainTarget(table, config.user, special.group.sequence)
+    if _INTERVAL in table.schema.options:
+        return MirrorTarget(catalog, name, config.user)
+    return PlainTarget(table, config.user)
+
+
+def _names(special: TableConfig, table: SourceTable) -> dict[str, str]:
+    """Return the target's name of each column of the source that is applied."""
+    columns = [column.name for column in table.columns if not column.is_generated]
+    if special.group is None:
+        return {name: name for name in columns}
+    wanted = (*_key(special, table), *special.group.columns)
+    for name in wanted:
+        if name not in columns:
+            raise InvalidError(
+                f"table {table.schema}.{table.name}",
+                found=f"no column {name!r} at the source",
+                expected=f"one of {', '.join(columns)}",
+                action="Correct the columns of the group.",
+            )
+    return {name: name for name in wanted}
+
+
+def _key(special: TableConfig, table: SourceTable) -> tuple[str, ...]:
+    return special.key or table.key
