@@ -120,14 +120,14 @@ def lost_slot(status: SlotStatus) -> InvalidError:
 
 def slot_warning(status: SlotStatus, max_held_bytes: int | None = None) -> str | None:
     """Return what a person should know of the slot; None if it is well."""
-    held = f"The replication slot {status.name!r} holds {counted(status.held_bytes, 'byte')} of log"
+    slot_holds = f"The replication slot {status.name!r} holds {counted(status.held_bytes, 'byte')} of log"
     if status.wal_status == UNRESERVED:
         return (
-            f"{held}, more than the server keeps (max_slot_wal_keep_size): the next checkpoint may "
+            f"{slot_holds}, more than the server keeps (max_slot_wal_keep_size): the next checkpoint may "
             "remove it. Let the job catch up at once, or raise the limit."
         )
     if max_held_bytes is not None and status.held_bytes > max_held_bytes:
-        return f"{held}, more than {counted(max_held_bytes, 'byte')}: the server's disk may fill."
+        return f"{slot_holds}, more than {counted(max_held_bytes, 'byte')}: the server's disk may fill."
     return None
 
 
