@@ -48,7 +48,11 @@ class Target(Protocol):
         """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
 
     def apply(self, round: Round) -> CommitResult:
-        """Commit a round: once, however often it is repeated."""
+        """Commit a round: once, however often it is repeated.
+
+        Changes up to the position are not to be in it. A round that ends below the position is refused: its log is not
+        the one that the table has.
+        """
 
     def copy(
         self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
