@@ -1,7 +1,7 @@
 """Databases flow into tables: a full copy, then the log of changes, by one job, exactly once (docs/decisions/0073).
 
-    job = widetable_cdc.Sync("shop.toml")
-    status = job.run(until="caught-up")
+job = widetable_cdc.Sync("shop.toml")
+status = job.run(until="caught-up")
 """
 
 from __future__ import annotations

@@ -117,8 +117,10 @@ class RoundRows:
             {name: column.take(pa.array(at)) for name, column in rows.origins.items()}
         )
         names = list(states.unresolved)
-        there = self.table.lookup(origins, [*self._key, *names]).combine_chunks()
-        has_row = np.asarray(there.column(self._key[0]).is_valid())
+        # A row of a wide table may be there by other groups alone: a group that has it has a sequence.
+        sign = self._key[0] if self.sequence is None else self.sequence
+        there = self.table.lookup(origins, list(dict.fromkeys([sign, *names]))).combine_chunks()
+        has_row = np.asarray(there.column(sign).is_valid())
         if self.round.states.truncate_lsn is not None:
             spares = self.round.spares
             has_row &= spares(origins) if spares is not None else False

@@ -120,7 +120,9 @@ def lost_slot(status: SlotStatus) -> InvalidError:
 
 def slot_warning(status: SlotStatus, max_held_bytes: int | None = None) -> str | None:
     """Return what a person should know of the slot; None if it is well."""
-    slot_holds = f"The replication slot {status.name!r} holds {counted(status.held_bytes, 'byte')} of log"
+    slot_holds = (
+        f"The replication slot {status.name!r} holds {counted(status.held_bytes, 'byte')} of log"
+    )
     if status.wal_status == UNRESERVED:
         return (
             f"{slot_holds}, more than the server keeps (max_slot_wal_keep_size): the next checkpoint may "

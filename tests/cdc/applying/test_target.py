@@ -327,6 +327,16 @@ def test_a_group_of_a_wide_table_leaves_the_others_alone(catalog: Catalog) -> No
     check(target.table)
 
 
+def test_a_value_is_not_taken_from_a_row_that_other_groups_have(catalog: Catalog) -> None:
+    """Case 22 for groups: a change before the chunk of its row, which is there by another group alone."""
+    target = wide(catalog)
+    target.table.write([{"id": 1, "other": "o1", "at": 1}])
+    target.apply(round_of(catalog, [update(1, "x"), insert(2, "y", "C")], FIRST))
+    assert rows(target.table) == {1: (None, None, None, "o1", 1), 2: ("y", "C", FIRST, None, None)}
+    (error,) = catalog.table("db.__cdc_errors").scan().to_arrow().to_pylist()
+    assert (error["key"], error["row"]) == ('{"id": "1"}', '{"name": "x"}')
+
+
 def test_a_truncate_empties_a_group(catalog: Catalog) -> None:
     target = wide(catalog)
     target.table.write([{"id": key, "other": f"o{key}", "at": 1} for key in (1, 3)])
