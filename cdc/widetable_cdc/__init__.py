@@ -14,6 +14,7 @@ from widetable_cdc.debezium.debezium_apply import (
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
 from widetable_cdc.jobs.sync import Sync
 from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
+from widetable_cdc.jobs.verification import TableDifferences, VerifyReport
 
 __all__ = [
     "DebeziumResult",
@@ -22,6 +23,8 @@ __all__ = [
     "SyncConfig",
     "SyncStatus",
     "SyncedTable",
+    "TableDifferences",
+    "VerifyReport",
     "apply_debezium",
     "config_of",
     "read_config",

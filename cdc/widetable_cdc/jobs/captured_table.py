@@ -30,6 +30,7 @@ from widetable_cdc.copying.visibility import counts
 from widetable_cdc.jobs.chunk_errors import write_chunk_errors
 from widetable_cdc.jobs.followed_states import FollowedState, Status
 from widetable_cdc.log.changes import ChangeBatch, Relation
+from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import quoted
@@ -108,7 +109,7 @@ class CapturedTable:
         """Read the next chunk into the target and return its new state; None if its snapshot is too old to count."""
         assert self.plan is not None, "a table that is copied has a plan"
         chunk = self.plan.to_read(1)[0]
-        columns = self._copied_columns()
+        columns = self.copied_columns()
         select = [
             f"{self.types[target].select(quoted(column))} AS {quoted(target)}"
             for column, target in columns.items()
@@ -119,14 +120,14 @@ class CapturedTable:
                 return None
             condition = None
             if self.may_hold_rows:
-                condition = range_condition(chunk.key_range, self.key_column(chunk))
+                condition = range_condition(chunk.key_range, self.key_column(chunk.key_range))
             self.target.copy(self._typed(read), self.position, condition)
         self.plan = self.plan.copied(chunk.chunk, read.snapshot, read.lsn)
         return next(each for each in self.plan.states if each.chunk == chunk.chunk)
 
-    def key_column(self, chunk: ChunkState) -> pa.Field:
+    def key_column(self, key_range: ChunkRange) -> pa.Field:
         """Return the column of the target by which its chunks are cut."""
-        column = chunk.key_range.column or next(iter(self.names))
+        column = key_range.column or next(iter(self.names))
         return self.target.table.arrow_schema.field(self.names[column])
 
     def streams_from(self, position: int) -> bool:
@@ -139,7 +140,8 @@ class CapturedTable:
         self._applied.clear()
         self.state = replace(self.state, status=Status.STREAMING)
 
-    def _copied_columns(self) -> dict[str, str]:
+    def copied_columns(self) -> dict[str, str]:
+        """Return the target's name of each column that the copy reads."""
         return {
             column.name: self.names[column.name]
             for column in self.source.columns

@@ -145,6 +145,15 @@ class CapturedTables:
         }
         return any(table.plan is None for table in behind)
 
+    def opened(self, name: str | None = None) -> list[CapturedTable]:
+        """Return the tables that are copied or streaming, opened for reading; one alone if it is named."""
+        states = self.states.values() if name is None else [self._state(name)]
+        return [
+            opened(self._catalog, self._config, state, self._errors)
+            for state in states
+            if state.status in _FOLLOWED
+        ]
+
     def mark(self, name: str, status: Status, reason: str) -> None:
         """Save another status of a table."""
         self._change(replace(self._state(name), status=status, reason=reason))

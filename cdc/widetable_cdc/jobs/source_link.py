@@ -7,6 +7,7 @@ InvalidError for that and for what the checks find, StorageError for a server th
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -23,6 +24,8 @@ from widetable_cdc.source.slot import Slot, SlotStatus
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.transport import PeekTransport
 
+# A job that confirms nothing for so long does not run, or stands.
+_STANDS_SECONDS: Final = 5.0
 # A segment of the log has 16 MB.
 _HELD_BYTES: Final = 32 << 20
 _LOG_RUNNING: Final = """
@@ -114,6 +117,18 @@ class SourceLink:
     def server_lsn(self) -> int:
         """Return up to where the server's log is written."""
         return self.slot_status().server_lsn
+
+    def passes(self, lsn: int) -> bool:
+        """Wait until another process has confirmed an LSN; return False where it does not go on for a while."""
+        before, since = -1, time.monotonic()
+        while time.monotonic() - since < _STANDS_SECONDS:
+            confirmed = self.slot_status().confirmed_lsn or 0
+            if confirmed >= lsn:
+                return True
+            if confirmed > before:
+                before, since = confirmed, time.monotonic()
+            time.sleep(0.1)
+        return False
 
     def slot_status(self) -> SlotStatus:
         """Return the slot's standing; one of nothing if there is no slot."""

@@ -29,6 +29,7 @@ from widetable_cdc.jobs.followed_states import Status
 from widetable_cdc.jobs.round import run_round
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncStatus
+from widetable_cdc.jobs.verification import Verification, VerifyReport
 from widetable_cdc.source.lsn import lsn_text
 
 _log = logging.getLogger("widetable")
@@ -155,6 +156,34 @@ class Sync:
             return tables.status(self._link.slot_status())
         with SourceLink.looking(self.config) as link:
             return tables.status(link.slot_status())
+
+    def verify(self, table: str | None = None) -> VerifyReport:
+        """Compare tables with the source, cell by cell. The job may be running meanwhile.
+
+        Parameters
+        ----------
+        table : str, default None
+            One table of the source, as schema.table. None: all that are copied or streaming.
+
+        Returns
+        -------
+        VerifyReport
+            For each table the keys that differ: a row that is missing, one too many, or other values.
+
+        Raises
+        ------
+        NotFoundError
+            The job has no such table.
+        StorageError
+            The server or the warehouse does not answer.
+        """
+        with SourceLink.looking(self.config) as link:
+            comparing = Verification(self.config, link)
+            tables = CapturedTables(self.config).opened(table)
+            compared = tuple(comparing.compared(each) for each in tables)
+            status = link.slot_status()
+        behind = max(0, status.server_lsn - (status.confirmed_lsn or status.server_lsn))
+        return VerifyReport(compared, behind)
 
     def pause(self, table: str) -> None:
         """Leave a table out from now on. A job that runs notices when it starts again.

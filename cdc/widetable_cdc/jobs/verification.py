@@ -1,0 +1,189 @@
+"""Compares tables with the source, cell by cell, range of keys by range of keys, while the job may be running.
+
+    a range of the source ─► the target in that range ─► no key differs: equal
+    else    the source once more ─► the job confirms all that it showed ─► the target ─► the source again
+
+A key is a difference if the source had one and the same row before and after the target was read, and the target had
+another one: whatever the source showed at first was in the target by then. What changes meanwhile is no difference. A
+job that does not run confirms nothing: then rows that changed since differ, and the report says how far it is behind.
+
+Raises what reading the source and the target raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.connector import counted
+from widetable_cdc.copying.range_condition import range_condition
+from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.jobs.row_differences import RowDifferences, row_differences
+from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.source.chunk_range import ChunkRange
+from widetable_cdc.source.chunk_rows import read_chunk
+from widetable_cdc.source.key_bounds import key_ranges
+from widetable_cdc.source.sql_name import quoted
+
+_EXAMPLES: Final = 5
+
+
+@dataclass(frozen=True)
+class TableDifferences:
+    """A table that was compared. rows: of the source. bad: rows of the source that the target cannot hold.
+
+    missing, extra, different: numbers of keys. columns: that differ. examples: some of the keys, as texts.
+    """
+
+    relation: str
+    target: str
+    rows: int
+    bad: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    columns: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+
+    @property
+    def is_equal(self) -> bool:
+        return not (self.missing or self.extra or self.different)
+
+    def line(self) -> str:
+        """Return the result as one line."""
+        start = f"{self.relation} -> {self.target}: {counted(self.rows, 'row')}"
+        bad = f", {counted(self.bad, 'bad row')} left aside" if self.bad else ""
+        if self.is_equal:
+            return f"{start}, equal{bad}"
+        return (
+            f"{start}, {self.missing} missing, {self.extra} extra, {self.different} different "
+            f"({', '.join(self.columns) or 'no column'}){bad}; such as {'; '.join(self.examples)}"
+        )
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a comparison found. behind_bytes: log that the job had not confirmed at the end."""
+
+    tables: tuple[TableDifferences, ...]
+    behind_bytes: int
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all tables are equal."""
+        return all(table.is_equal for table in self.tables)
+
+    def lines(self) -> list[str]:
+        """Return the report as lines for people."""
+        lines = [table.line() for table in self.tables]
+        if not self.is_equal and self.behind_bytes:
+            lines.append(
+                f"The job is {counted(self.behind_bytes, 'byte')} of log behind: let it catch up, then compare again."
+            )
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as values of JSON."""
+        tables = [asdict(table) | {"is_equal": table.is_equal} for table in self.tables]
+        return {"is_equal": self.is_equal, "behind_bytes": self.behind_bytes, "tables": tables}
+
+
+@dataclass
+class Verification:
+    """Compares one table after the other. link: sessions that ask only."""
+
+    config: SyncConfig
+    link: SourceLink
+
+    def compared(self, table: CapturedTable) -> TableDifferences:
+        """Compare all rows of a table."""
+        source = self.config.source
+        ranges = key_ranges(
+            source.dsn, self.config.name, table.source, self.config.limits.chunk_rows
+        )
+        rows = bad = 0
+        left: list[RowDifferences] = []
+        for each in ranges:
+            there, refused = self._source_rows(table, each)
+            rows, bad = rows + there.num_rows, bad + refused.num_rows
+            differences = self._differences(table, each, there, refused)
+            if differences.keys.num_rows:
+                left.append(self._lasting(table, each, differences))
+        return _summed(table, rows, bad, left)
+
+    def _lasting(
+        self, table: CapturedTable, each: ChunkRange, first: RowDifferences
+    ) -> RowDifferences:
+        """Compare a range again, and return the differences that no change of the source explains."""
+        before, refused = self._source_rows(table, each)
+        if not self.link.passes(self.link.server_lsn()):
+            return first
+        differences = self._differences(table, each, before, refused)
+        after, _ = self._source_rows(table, each)
+        return differences.without(row_differences(before, after, list(table.key)).keys)
+
+    def _source_rows(self, table: CapturedTable, each: ChunkRange) -> tuple[pa.Table, pa.Table]:
+        """Return the rows of a range with the target's types, and the keys of those that it cannot hold."""
+        columns = table.copied_columns()
+        select = [
+            f"{table.types[target].select(quoted(column))} AS {quoted(target)}"
+            for column, target in columns.items()
+        ]
+        schema = pa.schema([(name, table.types[name].arrow) for name in columns.values()])
+        good, refused = [], []
+        source = self.config.source
+        with read_chunk(source.dsn, self.config.name, table.source, select, each) as read:
+            for batch in read.batches:
+                casts = {
+                    name: table.types[name].from_copied(batch.column(name)) for name in schema.names
+                }
+                bad = np.zeros(batch.num_rows, dtype=np.bool_)
+                for cast in casts.values():
+                    bad |= cast.bad
+                rows = pa.table({name: cast.values for name, cast in casts.items()})
+                good.append(rows.filter(pa.array(~bad)).cast(schema))
+                refused.append(rows.filter(pa.array(bad)).cast(schema))
+        empty = schema.empty_table()
+        return (
+            pa.concat_tables(good) if good else empty,
+            pa.concat_tables(refused) if refused else empty,
+        )
+
+    def _differences(
+        self, table: CapturedTable, each: ChunkRange, source: pa.Table, refused: pa.Table
+    ) -> RowDifferences:
+        condition = range_condition(each, table.key_column(each))
+        target = table.target.table.scan(columns=source.column_names, filter=condition).to_arrow()
+        target = target.select(source.column_names).cast(source.schema)
+        keys = list(table.key)
+        if refused.num_rows:
+            target = target.join(refused.select(keys), keys=keys, join_type="left anti")
+            target = target.select(source.column_names)
+        return row_differences(source, target, keys)
+
+
+def _summed(
+    table: CapturedTable, rows: int, bad: int, parts: Sequence[RowDifferences]
+) -> TableDifferences:
+    columns = dict.fromkeys(name for part in parts for name in part.columns)
+    examples = [
+        ", ".join(f"{name}={value}" for name, value in row.items())
+        for part in parts
+        for row in part.keys.slice(0, _EXAMPLES).to_pylist()
+    ]
+    return TableDifferences(
+        relation=table.state.relation,
+        target=table.state.target,
+        rows=rows,
+        bad=bad,
+        missing=sum(part.missing.num_rows for part in parts),
+        extra=sum(part.extra.num_rows for part in parts),
+        different=sum(part.different.num_rows for part in parts),
+        columns=tuple(columns),
+        examples=tuple(examples[:_EXAMPLES]),
+    )
