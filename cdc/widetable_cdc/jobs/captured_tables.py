@@ -26,13 +26,14 @@ from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.evolved_table import Evolution, relation_of
+from widetable_cdc.jobs.followed_server import SERVER
 from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
 from widetable_cdc.jobs.target_table import make_target, opened
 from widetable_cdc.log.changes import ChangeBatch, Relation
 from widetable_cdc.source.key_bounds import key_ranges
-from widetable_cdc.source.server_checks import table_problem
+from widetable_cdc.source.server_checks import changed_members, table_problem, unsent_parts
 from widetable_cdc.source.slot import SlotStatus
 from widetable_cdc.source.source_table import SourceTable
 
@@ -40,7 +41,10 @@ _log = logging.getLogger("widetable")
 
 
 class CapturedTables:
-    """The tables of a job. states: by schema.table, as they were last saved. chunks: the states of their chunks."""
+    """The tables of a job.
+
+    states: by schema.table, as they were last saved. server: the one of the last run. chunks: the states of chunks.
+    """
 
     def __init__(self, config: SyncConfig) -> None:
         self._config = config
@@ -49,6 +53,7 @@ class CapturedTables:
         self._store = FollowedStates(self._catalog, database, config.name)
         self.chunks = ChunkStore(self._catalog, database, config.name)
         self.states = self._store.load()
+        self.server = self._store.load_server()
         is_stopping = config.rules.on_error == "stop"
         self._errors = ErrorTable(self._catalog, database, config.name, stops=is_stopping)
         self._open: dict[int, CapturedTable] = {}
@@ -60,11 +65,16 @@ class CapturedTables:
         new = {name: table for name, table in now.items() if self._is_new(name)}
         if new:
             link.publish(new)
+        server = link.server()
+        again = frozenset[tuple[str, str]]()
+        if self.server is not None:
+            again = changed_members(self.server.members, server.members)
+        unsent = unsent_parts(now.values(), server.members)
         # Transactions that run now may have written a table before it was published: no chunk is read before they end.
         floor = link.floor_xid()
         plans = self.chunks.load()
         for name, table in now.items():
-            problem = table_problem(table)
+            problem = table_problem(table) or unsent.get((table.schema, table.name))
             if problem is not None:
                 self._refuse(name, table, problem)
             elif name in new:
@@ -73,6 +83,11 @@ class CapturedTables:
                 self._park(name, "the table was dropped and made again")
             elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
                 self._follow(table.oid, self.states[name], plans.get(table.oid), floor)
+            if (table.schema, table.name) in again and table.oid in self._open:
+                self._reopened(self._open[table.oid], "it was out of the publication", link)
+        if self.server is None or server.differs(self.server):
+            self._store.save_server(server)
+            self.server = server
         gone = [state for name, state in self.states.items() if name not in now]
         for state in gone:
             if state.status is not Status.GONE:
@@ -178,6 +193,7 @@ class CapturedTables:
         """Forget all tables, so that the next start copies them again. Targets stay: each chunk replaces its range."""
         for state in list(self.states.values()):
             self._forget(state)
+        self._store.delete(SERVER)
 
     def status(self, slot: SlotStatus) -> SyncStatus:
         """Return the state of the job. slot: its standing."""

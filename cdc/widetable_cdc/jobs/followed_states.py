@@ -20,6 +20,7 @@ import pyarrow as pa
 from widetable import Catalog, NotFoundError, Table
 from widetable.connector import ROW_KIND_COLUMN
 from widetable_cdc.evolution.applied_form import AppliedForm
+from widetable_cdc.jobs.followed_server import SERVER, FollowedServer
 
 _SCHEMA: Final = pa.schema(
     [
@@ -66,7 +67,18 @@ class FollowedStates:
     def load(self) -> dict[str, FollowedState]:
         """Read all states, by relation."""
         rows = self._table.scan().to_arrow().to_pylist()
-        return {row["relation"]: _state_of(row) for row in rows}
+        return {row["relation"]: _state_of(row) for row in rows if row["relation"] != SERVER}
+
+    def load_server(self) -> FollowedServer | None:
+        """Read what the last run knew of the server; None before the first."""
+        rows = self._table.lookup([{"relation": SERVER}]).to_pylist()
+        text = rows[0]["form"]
+        return None if text is None else FollowedServer.from_json(text)
+
+    def save_server(self, server: FollowedServer) -> None:
+        """Write what this run knows of the server."""
+        row = {"relation": SERVER, "form": server.to_json()}
+        self._table.write(pa.Table.from_pylist([row], _SCHEMA))
 
     def save(self, *states: FollowedState) -> None:
         """Write states in one commit."""

@@ -14,10 +14,16 @@ from typing import Final
 
 from widetable import InvalidError
 from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
 from widetable_cdc.source.catalog_tables import source_tables
 from widetable_cdc.source.publication import Publication
-from widetable_cdc.source.server_checks import check_server, table_problem
+from widetable_cdc.source.server_checks import (
+    check_same_server,
+    check_server,
+    server_facts,
+    table_problem,
+)
 from widetable_cdc.source.server_errors import server_errors
 from widetable_cdc.source.session import Connection, open_session
 from widetable_cdc.source.slot import Slot, SlotStatus
@@ -71,11 +77,16 @@ class SourceLink:
         """Return a table as it is now; None if there is none."""
         return self.tables().get(f"{schema}.{name}")
 
-    def prepare(self, *, is_new: bool) -> None:
-        """Check the server, and make what the job needs there. is_new: the job has no tables yet."""
-        check_server(self.connection, self.config.source.slot)
-        self.publish(self.tables())
+    def prepare(self, before: FollowedServer | None, *, is_new: bool) -> None:
+        """Check the server, and make what the job needs there.
+
+        before: the server of the last run. is_new: the job has no tables yet.
+        """
+        facts = check_server(self.connection, self.config.source.slot)
         status = self._slot.status()
+        if before is not None:
+            check_same_server(before.facts, facts, status)
+        self.publish(self.tables())
         if status is None:
             if not is_new:
                 raise self._gone()
@@ -86,6 +97,10 @@ class SourceLink:
         )
         self._is_prepared = True
         self.position = status.confirmed_lsn or 0
+
+    def server(self) -> FollowedServer:
+        """Return the server as it is now, for the next run."""
+        return FollowedServer(server_facts(self.connection), self._publication.members())
 
     def publish(self, tables: Mapping[str, SourceTable]) -> None:
         """Take those tables into the publication that can be followed: others would refuse writes of their users."""

@@ -123,7 +123,7 @@ class Sync:
             link = SourceLink(self.config)
             try:
                 tables = CapturedTables(self.config)
-                link.prepare(is_new=not tables.states)
+                link.prepare(tables.server, is_new=not tables.states)
                 tables.take_in(link)
             except BaseException:
                 link.close()
