@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.cdc import bench_log_decoder
+from benchmarks.cdc import bench_log_decoder, bench_source_reads
 from benchmarks.engine import (
     bench_commit,
     bench_compact,
@@ -158,5 +158,9 @@ MENU: dict[str, Workload] = {
     "log_decoder": Workload(
         "Decode 1 M changes of PostgreSQL's log to Arrow, against a loop over rows.",
         bench_log_decoder.run,
+    ),
+    "source_reads": Workload(
+        "Read rows and the log of PostgreSQL and drop them, against COPY by psycopg.",
+        bench_source_reads.run,
     ),
 }
