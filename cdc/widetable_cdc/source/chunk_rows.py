@@ -8,8 +8,8 @@ order, from a transaction that lives no longer than the `with` block. A server i
 list no running transactions.
 
 Raises InvalidError (server in recovery), ConflictError (the table was altered or made anew since its catalog entry was
-read), NotFoundError (it is gone) and StorageError (the server does not answer). A batch that is not read yet can raise
-as well.
+read, or is being altered), NotFoundError (it is gone) and StorageError (the server does not answer). A batch that is
+not read yet can raise as well.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import adbc_driver_manager
 import pyarrow as pa
 
 from widetable import ConflictError, InvalidError
@@ -26,12 +27,13 @@ from widetable.connector import counted
 from widetable_cdc.source.arrow_stream import BATCH_BYTES, arrow_stream
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.lsn import lsn_of
-from widetable_cdc.source.server_errors import server_errors
+from widetable_cdc.source.server_errors import server_error, server_errors
 from widetable_cdc.source.session import ArrowConnection, open_arrow_session
 from widetable_cdc.source.source_snapshot import SourceSnapshot
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import qualified
 
+_LOCK_TIMEOUT: Final = "55P03"
 # The snapshot exists before the row is computed, so the position is not before it.
 _STANDING: Final = """
 SELECT pg_current_snapshot()::text AS snapshot,
@@ -62,15 +64,16 @@ def read_chunk(
     select: Sequence[str],
     key_range: ChunkRange,
     batch_bytes: int = BATCH_BYTES,
+    lock_seconds: float = 10.0,
 ) -> Iterator[ChunkRead]:
     """Read the expressions `select` of the rows of `table` whose keys lie in the range. dsn, name: as in
-    `open_session`. batch_bytes: about as large is a batch.
+    `open_session`. batch_bytes: about as large is a batch. lock_seconds: how long to wait for a transaction that
+    alters or truncates the table.
     """
     subject = f"the table {table.schema}.{table.name}"
     connection = open_arrow_session(dsn, name, autocommit=False)
     try:
-        with server_errors(subject):
-            _begin(connection, table)
+        _begin(connection, table, subject, lock_seconds)
         snapshot, lsn = _standing(connection, table, subject)
         statement = (
             f"SELECT {', '.join(select)} FROM {qualified(table.schema, table.name)} "
@@ -84,10 +87,24 @@ def read_chunk(
         connection.close()
 
 
-def _begin(connection: ArrowConnection, table: SourceTable) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        cursor.execute(f"LOCK TABLE {qualified(table.schema, table.name)} IN ACCESS SHARE MODE")
+def _begin(
+    connection: ArrowConnection, table: SourceTable, subject: str, lock_seconds: float
+) -> None:
+    timeout = max(1, round(lock_seconds * 1000))
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(f"SET LOCAL lock_timeout = {timeout}")
+            cursor.execute(f"LOCK TABLE {qualified(table.schema, table.name)} IN ACCESS SHARE MODE")
+    except adbc_driver_manager.Error as error:
+        if error.sqlstate != _LOCK_TIMEOUT:
+            raise server_error(error, subject) from None
+        raise ConflictError(
+            subject,
+            found=f"a transaction that has altered, truncated or locked it for {lock_seconds:g} s",
+            expected="a table that can be read",
+            action="Read the chunk later, with the catalog as it is then.",
+        ) from None
 
 
 def _standing(

@@ -157,6 +157,20 @@ def test_the_table_is_locked_before_the_snapshot_is_taken(filled: Database) -> N
         assert reading.result() == 1000
 
 
+def test_a_table_that_stays_locked_is_a_conflict(filled: Database) -> None:
+    """The job does not wait for a transaction that truncates it and then does something else."""
+    with filled.connect() as truncating:
+        truncating.execute("TRUNCATE t")
+        with (
+            pytest.raises(ConflictError, match=r"truncated"),
+            read_chunk(
+                filled.dsn, "shop", _table(filled.execute), ["id"], ChunkRange(), lock_seconds=0.05
+            ),
+        ):
+            pass
+        truncating.rollback()
+
+
 def test_a_table_that_was_altered_since_is_a_conflict(filled: Database) -> None:
     table = _table(filled.execute)
     filled.execute("ALTER TABLE t RENAME COLUMN name TO label")
