@@ -16,14 +16,25 @@ from widetable_cdc.debezium.connect_schema import RecordForm
 from widetable_cdc.debezium.target_columns import new_columns, table_change
 
 _SEQUENCE_FIELD: Final = "sequence.field"
+_ENGINE: Final = "merge-engine"
+_MIRROR: Final = "deduplicate"
 
 
 def target_table(catalog: Catalog, name: str) -> Table | None:
-    """Open the table; None if there is none."""
+    """Open the table; None if there is none. Raises InvalidError for a table in which a null would not be a value."""
     try:
-        return catalog.table(name)
+        table = catalog.table(name)
     except NotFoundError:
         return None
+    engine = table.schema.options.get(_ENGINE, _MIRROR)
+    if engine != _MIRROR:
+        raise InvalidError(
+            f"table {name!r}",
+            found=f"merge engine {engine!r}",
+            expected=f"merge engine {_MIRROR!r}: rows replace rows, and nulls are values",
+            action="Apply the records to a table of their own.",
+        )
+    return table
 
 
 def sequence_of(table: Table | None) -> str | None:

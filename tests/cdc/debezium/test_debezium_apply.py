@@ -360,3 +360,12 @@ def test_keys_of_several_columns(catalog: wt.Catalog) -> None:
     ]
     applied(catalog, values, key=["b", "a"])
     assert rows_of(catalog) == [{"a": 1, "b": "y", "v": 2}]
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "first-row"])
+def test_a_table_in_which_rows_do_not_replace_rows_is_refused(
+    catalog: wt.Catalog, engine: str
+) -> None:
+    catalog.create_table("db.t", COLUMNS, primary_key=["id"], options={"merge-engine": engine})
+    with pytest.raises(wt.InvalidError, match=f"merge engine '{engine}'"):
+        applied(catalog, [record("c", None, row(1))])
