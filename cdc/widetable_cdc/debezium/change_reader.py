@@ -15,7 +15,7 @@ In: `Records`, chunk by chunk. Out: `Changes`. Raises InvalidError for rows that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -30,6 +30,7 @@ from widetable_cdc.debezium.envelope import Envelopes, key_texts, read_envelopes
 from widetable_cdc.debezium.json_fields import Fields, Ranges, scan_fields
 from widetable_cdc.debezium.json_kernels import Bytes, Longs, Mask
 from widetable_cdc.debezium.json_texts import raw_texts
+from widetable_cdc.debezium.last_delete import LastDelete, last_delete, with_kept
 from widetable_cdc.debezium.moved_rows import FormChanges, paired, sorted_by_position
 from widetable_cdc.debezium.records import RecordCounts, Records
 from widetable_cdc.debezium.source_position import NO_POSITION, events, positions
@@ -43,20 +44,22 @@ _NO_FORM: Final = -1
 class ChangeSettings:
     """How records are read. key: the columns of the target's key. columns: those of the target, () if there is none
     yet. placeholder: of values that are not carried. has_positions: whether changes are ordered by their position in
-    the source.
+    the source. kept: returns the deletes that ended the batch before; called only where an insert lacks its delete.
     """
 
     key: tuple[str, ...]
     columns: tuple[str, ...] = ()
     placeholder: str = DEFAULT
     has_positions: bool = False
+    kept: Callable[[], Sequence[LastDelete]] = tuple
 
 
 @dataclass(frozen=True)
 class Changes:
     """The changes of a batch, in their order. forms: of the schemas; a batch's relation has the number of its form as
     oid, -1 for rows without a schema. ordinals, positions: int64, of the records; a batch's `end_lsns` are indices in
-    them, which ascend by one.
+    them, which ascend by one. kept: the deletes of the batch before that an insert belongs to. last_delete: that of
+    this batch.
     """
 
     batches: tuple[ChangeBatch, ...]
@@ -65,6 +68,8 @@ class Changes:
     forms: tuple[RecordForm, ...]
     bad: tuple[pa.Table, ...]
     counts: RecordCounts
+    kept: tuple[LastDelete, ...] = ()
+    last_delete: LastDelete | None = None
 
 
 @dataclass
@@ -102,11 +107,17 @@ class ChangeReader:
 
     def finish(self) -> Changes:
         """Return all changes."""
-        parts, counts = self._parts, self._counts
+        parts, counts = [part for part in self._parts if len(part)], self._counts
         if self.settings.has_positions:
             parts, late = sorted_by_position(parts)
             counts += RecordCounts(late=late)
-        batches = [part.changes for part in paired(parts)]
+        ending = last_delete(parts)
+        kept: list[LastDelete] = []
+        parts = [part for part in paired(parts) if len(part)]
+        if any(part.lacks_delete for part in parts):
+            parts, kept = with_kept(parts, self.settings.kept())
+            parts = paired(parts)
+        batches = [part.changes for part in parts if len(part)]
         ends = np.cumsum([0, *(len(batch.kinds) for batch in batches)])
         return Changes(
             tuple(
@@ -120,6 +131,8 @@ class ChangeReader:
             tuple(self._forms),
             tuple(self._bad),
             counts,
+            tuple(kept),
+            ending,
         )
 
     def _number(self, schema: str) -> int:

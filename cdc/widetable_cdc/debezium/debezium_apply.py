@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +24,8 @@ from widetable_cdc.debezium.bad_records import joined
 from widetable_cdc.debezium.change_reader import ChangeReader, Changes, ChangeSettings
 from widetable_cdc.debezium.connect_schema import RecordForm
 from widetable_cdc.debezium.error_table import store_bad_records
+from widetable_cdc.debezium.json_kernels import Mask
+from widetable_cdc.debezium.last_delete import kept_deletes, property_of
 from widetable_cdc.debezium.record_source import record_chunks
 from widetable_cdc.debezium.records import RecordCounts, Records
 from widetable_cdc.debezium.state_rows import StateRows
@@ -33,7 +36,7 @@ from widetable_cdc.debezium.target_table import (
     target_table,
 )
 from widetable_cdc.debezium.unavailable import DEFAULT
-from widetable_cdc.log.changes import Kind
+from widetable_cdc.log.changes import ChangeBatch, Kind
 
 PARK: Final = "park"
 STOP: Final = "stop"
@@ -212,7 +215,10 @@ class DebeziumJob:
             yield from rows.batches()
             self.park((*changes.bad, *rows.bad), batch)
 
-        result = rows.table.write(written(), self.user, identifier)
+        note = () if changes.last_delete is None else (changes.last_delete,)
+        before = rows.table.scan().snapshot_id if note else None
+        properties = property_of(note, before)
+        result = rows.table.write(written(), self.user, identifier, properties=properties)
         return _result(changes.counts, (*changes.bad, *rows.bad), result)
 
     def earlier(self, table: Table | None, identifier: int | None) -> int | None:
@@ -234,7 +240,13 @@ class DebeziumJob:
         sequence = sequence_of(table)
         columns = () if table is None else tuple(table.arrow_schema.names)
         reader = ChangeReader(
-            ChangeSettings(key, columns, self.settings.placeholder, sequence is not None)
+            ChangeSettings(
+                key,
+                columns,
+                self.settings.placeholder,
+                sequence is not None,
+                partial(kept_deletes, table, self.user),
+            )
         )
         for chunk in chunks:
             reader.read(chunk)
@@ -279,10 +291,11 @@ def _without_truncates(changes: Changes, name: str, truncate: str) -> Changes:
             expected="none, as truncate='stop' says",
             action="Pass truncate='apply' to delete all rows, or 'ignore' to keep them.",
         )
-    return replace(changes, batches=tuple(map(_kept, changes.batches, marks)))
+    batches = map(_kept, changes.batches, marks)
+    return replace(changes, batches=tuple(batch for batch in batches if len(batch.kinds)))
 
 
-def _kept(batch: Any, is_truncate: Any) -> Any:
+def _kept(batch: ChangeBatch, is_truncate: Mask) -> ChangeBatch:
     index = pa.array(np.flatnonzero(~is_truncate))
     rows = np.asarray(index)
     return replace(
@@ -294,7 +307,7 @@ def _kept(batch: Any, is_truncate: Any) -> Any:
         end_lsns=batch.end_lsns[rows],
         new=batch.new.take(index),
         unchanged={name: mask[rows] for name, mask in batch.unchanged.items()},
-        old=batch.old.take(index),
+        old=None if batch.old is None else batch.old.take(index),
     )
 
 

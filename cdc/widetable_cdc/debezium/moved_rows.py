@@ -40,6 +40,11 @@ class FormChanges:
         assert self.changes.old is not None, "each part has them"
         return self.changes.old
 
+    @property
+    def lacks_delete(self) -> bool:
+        """Whether an insert has placeholders, so that it belongs to a delete."""
+        return bool(len(_named(self, Kind.INSERT)))
+
     def kept(self, keeps: Mask) -> FormChanges:
         """Return the changes with `keeps`."""
         return self if keeps.all() else self.taken(np.flatnonzero(keeps))

@@ -27,6 +27,7 @@ from widetable_cdc.debezium.bad_records import bad_records
 from widetable_cdc.debezium.change_reader import Changes
 from widetable_cdc.debezium.json_kernels import Longs, Mask
 from widetable_cdc.debezium.json_texts import texts_of
+from widetable_cdc.debezium.last_delete import rows_before
 from widetable_cdc.debezium.value_cast import MarkedValues
 from widetable_cdc.debezium.value_form import ValueForm, assumed_form, value_form
 from widetable_cdc.debezium.value_reader import read_values
@@ -187,11 +188,31 @@ class StateRows:
             name: self._cast(forms[name], states.origins[name].take(pa.array(rows)), name).values
             for name in self._key
         }
-        there = self.table.lookup(pa.RecordBatch.from_pydict(keys), names)
-        if not self.has_truncate:
-            return there
+        batch = pa.RecordBatch.from_pydict(keys)
         nothing = pa.array(np.zeros(len(rows), np.int64), mask=np.ones(len(rows), np.bool_))
-        return there.take(nothing)
+        there = self.table.lookup(batch, names)
+        if self.has_truncate:
+            there = there.take(nothing)
+        return self._with_kept(states, rows, batch, there)
+
+    def _with_kept(
+        self, states: StateSlice, rows: Longs, keys: pa.RecordBatch, there: pa.Table
+    ) -> pa.Table:
+        """Put in the rows of keys that the end of the batch before has deleted, as they were before it."""
+        for each in self.changes.kept:
+            is_kept = np.ones(len(rows), np.bool_)
+            for name, text in each.key:
+                origins = states.origins[name].take(pa.array(rows))
+                is_kept &= np.asarray(pc.equal(origins, text).fill_null(False))
+            at = np.flatnonzero(is_kept)
+            before = rows_before(
+                self.table, keys.take(pa.array(at)), there.schema.names, each.before
+            )
+            if len(at) and before is not None:
+                index = np.arange(len(rows))
+                index[at] = len(rows) + np.arange(len(at))
+                there = pa.concat_tables([there, before]).take(pa.array(index))
+        return there
 
     def _note_bad(self, states: StateSlice, reasons: Mapping[int, str]) -> None:
         if reasons:

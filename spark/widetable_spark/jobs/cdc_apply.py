@@ -32,6 +32,7 @@ from widetable.connector import arguments, counted
 from widetable_cdc import DebeziumSettings
 from widetable_cdc.debezium.connect_schema import RecordForm
 from widetable_cdc.debezium.debezium_apply import DebeziumJob
+from widetable_cdc.debezium.last_delete import property_of
 from widetable_cdc.debezium.target_table import target_table
 from widetable_spark.jobs.cdc_task import OFFSET, PARTITION, CdcMessage, CdcTask
 from widetable_spark.writing.task_results import collected_messages
@@ -216,4 +217,6 @@ def _commit(
         raise
     if table is not None:
         files = [file for message in messages for file in message.files]
-        table.commit_append(files, job.user, batch_id)
+        ending = [each.last_delete for each in messages if each.last_delete is not None]
+        before = table.scan().snapshot_id if ending else None
+        table.commit_append(files, job.user, batch_id, property_of(ending, before))

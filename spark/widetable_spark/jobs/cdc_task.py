@@ -21,6 +21,7 @@ from widetable import CommitMessage, Table
 from widetable_cdc.debezium.bad_records import joined
 from widetable_cdc.debezium.connect_schema import RecordForm
 from widetable_cdc.debezium.debezium_apply import DebeziumJob
+from widetable_cdc.debezium.last_delete import LastDelete
 from widetable_cdc.debezium.records import Records
 from widetable_cdc.debezium.target_columns import table_change
 from widetable_spark.startup.worker_heap import settle
@@ -35,7 +36,8 @@ _OFFSET_BITS: Final = 44
 class CdcMessage:
     """What a task has done. forms: of the records, in their order. partitions: those that the records came from. bad:
     records that cannot be applied. needs_table: whether nothing was written, because the table lacks what the forms
-    have. files: what it wrote, not committed yet. has_truncate: whether there was a truncate.
+    have. files: what it wrote, not committed yet. has_truncate: whether there was a truncate. last_delete: the delete
+    that ended the records, if any.
     """
 
     forms: tuple[RecordForm, ...]
@@ -44,6 +46,7 @@ class CdcMessage:
     needs_table: bool = False
     files: tuple[CommitMessage, ...] = ()
     has_truncate: bool = False
+    last_delete: LastDelete | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,13 @@ class CdcTask:
                 writer.write(batch)
             files = tuple(writer.finish())
         bad = joined([message.bad, *rows.bad])
-        return replace(message, files=files, bad=bad, has_truncate=rows.has_truncate)
+        return replace(
+            message,
+            files=files,
+            bad=bad,
+            has_truncate=rows.has_truncate,
+            last_delete=changes.last_delete,
+        )
 
     @staticmethod
     def _lacks(table: Table, forms: tuple[RecordForm, ...]) -> bool:

@@ -72,7 +72,26 @@ def test_a_big_value_follows_its_row_to_another_key(
     assert rows_of(catalog, "db.t") == {9: {"id": 9, "name": "nine", "big": "b", "extra": 7}}
 
 
-def test_an_insert_that_was_cut_off_its_delete_is_parked(catalog: wt.Catalog) -> None:
+@pytest.mark.parametrize("file", ["schema", "plain"])
+def test_an_insert_in_the_batch_behind_its_delete_has_the_values_of_the_old_key(
+    catalog: wt.Catalog, file: str
+) -> None:
+    """The snapshot before the delete has them, as the delete was the only change of its key in its batch."""
+    if file == "plain":
+        catalog.create_table("db.t", T, primary_key=["id"])
+    records = records_of(file, "t")
+    gone, moved = place_of(records, '"op":"d"'), place_of(records, '"id":30')
+    applied(catalog, "db.t", records.slice(0, gone))
+    applied(catalog, "db.t", records.slice(gone, moved - gone))
+    assert sorted(rows_of(catalog, "db.t")) == [1, 2]
+    applied(catalog, "db.t", records.slice(moved, 1))
+    rows = rows_of(catalog, "db.t")
+    assert sorted(rows) == [1, 2, 30]
+    assert rows[30]["big"] == BIG
+
+
+def test_an_insert_whose_old_row_no_snapshot_has_is_parked(catalog: wt.Catalog) -> None:
+    """Its delete was in the batch that also changed the row, so an older snapshot may have an older value."""
     records = records_of("schema", "t")
     moved = place_of(records, '"id":30')
     applied(catalog, "db.t", records.slice(0, moved))

@@ -152,6 +152,15 @@ def test_a_record_that_cannot_be_applied_is_parked(
     assert rows_of(catalog) == [row(1, "a"), row(2)]
 
 
+@pytest.mark.parametrize("value", ['{"op":"d","before":null}', "{"])
+def test_a_batch_of_bad_records_alone_is_parked(
+    catalog: wt.Catalog, table: wt.Table, value: str
+) -> None:
+    result = applied(catalog, [value], 1)
+    assert (result.committed, result.bad) == (False, 1)
+    assert len(errors_of(catalog)) == 1
+
+
 def test_on_error_stop_commits_nothing(catalog: wt.Catalog, table: wt.Table) -> None:
     with pytest.raises(wt.InvalidError, match="1 record that cannot be applied; record 1: the val"):
         applied(catalog, [record("c", None, row(1)), "{"], on_error="stop")
@@ -255,6 +264,7 @@ def test_a_truncate_deletes_each_row_and_what_comes_behind_it_stays(
 def test_a_truncate_may_be_ignored_or_stop(catalog: wt.Catalog, table: wt.Table) -> None:
     applied(catalog, [record("c", None, row(1))])
     applied(catalog, [TRUNCATE, record("c", None, row(2))], truncate="ignore")
+    assert not applied(catalog, [TRUNCATE], truncate="ignore").committed
     assert rows_of(catalog) == [row(1), row(2)]
     with pytest.raises(wt.InvalidError, match="a truncate in the source"):
         applied(catalog, [TRUNCATE], truncate="stop")

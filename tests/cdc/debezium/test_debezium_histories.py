@@ -143,6 +143,27 @@ def test_the_table_is_the_source_however_records_are_cut_and_repeated(
     assert rows == source.rows
 
 
+@pytest.mark.parametrize("columns", [None, T])
+def test_records_one_by_one_give_the_rows_of_the_source(
+    tmp_path: Path, rng: random.Random, columns: tuple[Column, ...] | None
+) -> None:
+    """A batch may end between the delete and the insert of a changed key, and between these and their tombstone."""
+    catalog = wt.Catalog(str(tmp_path / "wh"))
+    types = {"id": "INT", "name": "STRING", "big": "STRING"}
+    table = catalog.create_table("db.t", types, primary_key=["id"])
+    source = Source(rng, columns, is_full=False)
+    while len(source.moves) < 4:
+        source.change()
+    for number, (key, value) in enumerate(source.records):
+        record = pa.table(
+            {"key": pa.array([key], pa.string()), "value": pa.array([value], pa.string())}
+        )
+        result = apply_debezium(catalog, "db.t", record, commit_user="c", commit_identifier=number)
+        assert result.bad == 0
+    rows = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert rows == source.rows
+
+
 def test_records_that_come_twice_and_late_change_nothing_with_positions(
     tmp_path: Path, rng: random.Random
 ) -> None:

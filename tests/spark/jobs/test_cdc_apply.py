@@ -122,6 +122,14 @@ def test_a_history_in_files_gives_the_rows_of_the_source(
     assert {each["id"]: each for each in rows_of(tmp_path)} == source.rows
 
 
+def test_a_changed_key_may_lie_in_two_batches(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path / "in", 1, [record("c", None, row(1, "a", BIG), columns=T, lsn=900)])
+    put(tmp_path / "in", 2, [record("d", row(1), None, columns=T, lsn=901)])
+    put(tmp_path / "in", 3, [record("c", None, row(2, "a", UNAVAILABLE), columns=T, lsn=901)])
+    run(text(spark, tmp_path), tmp_path, key=["id"])
+    assert rows_of(tmp_path) == [row(2, "a", BIG)]
+
+
 def kafka_like(spark: SparkSession, tmp_path: Path) -> DataFrame:
     """Lines as Kafka's source shows records: topic, partition, offset, key, value."""
     shape = "topic STRING, partition INT, offset BIGINT, key STRING, value STRING"
