@@ -17,7 +17,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from widetable import Catalog, InvalidError, NotFoundError
+from widetable import Catalog, ConflictError, InvalidError, NotFoundError
 from widetable.connector import did_you_mean, last_identifier
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
@@ -25,7 +25,7 @@ from widetable_cdc.evolution.applied_form import AppliedForm
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.config import SyncConfig
-from widetable_cdc.jobs.evolved_table import Evolution, relation_of
+from widetable_cdc.jobs.evolved_table import Evolution, Evolved, relation_of
 from widetable_cdc.jobs.followed_server import SERVER
 from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
 from widetable_cdc.jobs.source_link import SourceLink
@@ -108,12 +108,9 @@ class CapturedTables:
             table.leave_out(batches)
             return 0
         evolved = Evolution(self._catalog, self._config, link).evolve(table, forms)
-        if evolved.park is not None:
-            self._park(table.state.relation, evolved.park)
+        table = self._evolved(table, evolved, link)
+        if table is None:
             return 0
-        if evolved.form != table.state.form or evolved.copies_again is not None:
-            self._change(replace(table.state, form=evolved.form))
-            table = self._reopened(table, evolved.copies_again, link)
         if evolved.copies_again is not None:
             table.leave_out(batches)
             return 0
@@ -130,6 +127,37 @@ class CapturedTables:
     def to_copy(self, position: int) -> list[CapturedTable]:
         """Return those whose next chunk may be read now: the log has come to where the copy begins."""
         return [table for table in self.copying() if table.skips_to <= position]
+
+    def copy_next(self, link: SourceLink, table: CapturedTable) -> bool:
+        """Copy the next chunk of a table, and save its state; return whether something was done.
+
+        A table that was altered since its form was read is copied anew with the columns that it has now: the log may
+        not say so before the next change.
+        """
+        try:
+            state = table.copy_chunk(self._config.source.dsn, self._config.name)
+        except ConflictError:
+            reason = "it was altered while it was copied"
+            evolved = Evolution(self._catalog, self._config, link).to_catalog(table, reason)
+            self._evolved(table, evolved, link)
+            return True
+        except NotFoundError:
+            return False
+        if state is not None:
+            self.chunks.save([state])
+        return state is not None
+
+    def _evolved(
+        self, table: CapturedTable, evolved: Evolved, link: SourceLink
+    ) -> CapturedTable | None:
+        """Save what has become of a table, and open it again; return None if it is parked."""
+        if evolved.park is not None:
+            self._park(table.state.relation, evolved.park)
+            return None
+        if evolved.form != table.state.form or evolved.copies_again is not None:
+            self._change(replace(table.state, form=evolved.form))
+            return self._reopened(table, evolved.copies_again, link)
+        return table
 
     def are_ending(self) -> bool:
         """Whether the copy of a table is read, but the log has not passed its snapshots."""

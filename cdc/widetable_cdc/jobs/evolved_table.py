@@ -167,6 +167,10 @@ class Evolution:
         after = self._form_after(table, form, relation_of(now), now, actions)
         return Evolved(after, copies_again=reason)
 
+    def to_catalog(self, table: CapturedTable, reason: str) -> Evolved:
+        """Bring the target to the columns that the source has now, for a new copy."""
+        return self._copied_again(table, table.state.form, table.state.form.relation, reason)
+
     def _restricted(self, table: CapturedTable, relation: Relation) -> Relation:
         """Return the relation with the columns that a group takes; the whole one for other tables."""
         special = self.config.of(relation.schema, relation.name)

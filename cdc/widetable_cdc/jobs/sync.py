@@ -260,15 +260,14 @@ class Sync:
         for table in tables.to_copy(link.position):
             if stop.is_set():
                 break
-            has_moved |= self._copy_next(table, tables)
+            has_moved |= self._copy_next(link, table, tables)
         return has_moved
 
-    def _copy_next(self, table: CapturedTable, tables: CapturedTables) -> bool:
-        state = table.copy_chunk(self.config.source.dsn, self.config.name)
-        if state is None:
+    def _copy_next(self, link: SourceLink, table: CapturedTable, tables: CapturedTables) -> bool:
+        if not tables.copy_next(link, table):
             return False
-        tables.chunks.save([state])
-        assert table.plan is not None, "a copied chunk has a plan"
+        if table.plan is None:
+            return True
         chunks = len(table.plan.states)
         done = chunks - len(table.plan.to_read())
         _log.info(

@@ -90,3 +90,16 @@ def test_a_change_of_the_schema_beside_rows(shop: SyncedDatabase, change: str) -
     assert target == shop.source()
     assert isinstance(shop.table(), wt.Table)
     assert shop.folded() == shop.target()
+
+
+@pytest.mark.parametrize(
+    "change", ["alter table t add column r float8 default random()", "alter table t drop column big"]
+)
+def test_a_table_that_is_altered_while_it_is_copied(shop: SyncedDatabase, change: str) -> None:
+    shop.execute("insert into t select i, 'n', 'x' from generate_series(1, 30) as i")
+    job = Sync(shop.config(limits={"chunk-rows": 10}))
+    job.prepare()
+    shop.execute(change)
+    assert job.run("caught-up").tables[0].status.value == "streaming"
+    columns = shop.source()[0].keys()
+    assert [{name: row[name] for name in columns} for row in shop.target()] == shop.source()
