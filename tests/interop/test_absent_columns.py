@@ -67,6 +67,51 @@ def test_rows_of_compacted_files(
     assert {name for names in files for name in names if name[0] != "_"} == WRITTEN
 
 
+GROUPED = {
+    "merge-engine": "partial-update",
+    "fields.c2.sequence-group": "c1",
+    "fields.c30.sequence-group": "c31",
+}
+SUMMED = {"merge-engine": "aggregation", "fields.c1.aggregate-function": "sum"}
+
+
+@pytest.mark.parametrize(
+    ("options", "native"),
+    [
+        ({"merge-engine": "partial-update"}, False),
+        ({"merge-engine": "partial-update"}, True),
+        (SUMMED, False),
+        (SUMMED, True),
+        (GROUPED, True),  # its Python engine has no groups
+    ],
+    ids=["partial-update", "partial-update native", "sum", "sum native", "groups native"],
+)
+def test_rows_of_one_write_that_carry_different_columns(
+    options: dict[str, str], native: bool, tmp_path: Path, pypaimon_process: PypaimonProcess
+) -> None:
+    table = created(tmp_path, {**options, "write-only": "true"})
+    how: dict[str, Any] = {"options": NATIVE} if native else {}
+    table.write([{"k": k, "c1": 100, "c2": 0, "c30": 0, "c31": 100} for k in range(20)])
+    sets = (("c1", "c2"), ("c30", "c31"), ("c1", "c2", "c30", "c31"), ())
+    table.write(
+        [
+            {
+                "k": n % 20,
+                **{name: None if n % 7 == 3 and name == "c1" else n for name in sets[n % 4]},
+            }
+            for n in range(1, 90)
+            if n % 5
+        ]
+    )
+    files = {frozenset(pq.read_schema(path).names) for path in tmp_path.rglob("data-*.parquet")}
+    assert len(files) > 1, "the rows are in files of equal columns"
+    for full in (False, True):
+        theirs = row_texts(pypaimon_process.ask(table, **how))
+        assert theirs == row_texts(table.scan().to_arrow().to_pylist())
+        assert len(theirs) == 20
+        table.compact(full=full)
+
+
 def test_changes_of_a_lookup_changelog(tmp_path: Path, pypaimon_process: PypaimonProcess) -> None:
     options = {"merge-engine": "partial-update", "changelog-producer": "lookup"}
     table = created(tmp_path, options)

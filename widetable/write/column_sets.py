@@ -48,6 +48,9 @@ class RowSets:
 
     def first_rows(self) -> Iterator[tuple[frozenset[str], int]]:
         """Yield each set that a row has, with the place of the first such row."""
+        if len(self.sets) == 1:
+            yield self.sets[0], 0
+            return
         for place, first in zip(*np.unique(self.of_row, return_index=True), strict=True):
             yield self.sets[place], int(first)
 

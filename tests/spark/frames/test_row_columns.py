@@ -53,6 +53,46 @@ def test_a_row_writes_the_columns_that_it_names(spark: SparkSession, table: wt.T
     assert rows_of(table) == [(1, "Bari", "Corso", 2, "second"), (2, "Oslo", None, 1, None)]
 
 
+def test_a_null_list_stands_for_all_columns(spark: SparkSession, table: wt.Table) -> None:
+    write(frame(spark, (1, "Bergen", "Strand", 1, "a", [*PLACE, "note"])), table)
+    write(
+        frame(spark, (1, "Bari", None, 2, "b", None), (2, None, None, None, "c", ["note"])), table
+    )
+    assert rows_of(table) == [(1, "Bari", None, 2, "b"), (2, None, None, None, "c")]
+
+
+def test_an_explanation_of_a_stream_s_rows_says_what_was_written(
+    spark: SparkSession, table: wt.Table, tmp_path: Path
+) -> None:
+    """The stream starts again from a checkpoint without its last commit: its batch is a replay."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "cp"
+    folder.mkdir()
+    table.write([{"id": 1, "city": "Oslo", "street": "Gate", "at": 0}, {"id": 2, "note": "old"}])
+    lines: list[dict[str, object]] = [
+        {"id": 1, "city": "Bergen", "street": None, "at": 1},
+        {"id": 2, "note": None, "city": "Bari", "street": "Via", "at": 1},
+    ]
+    text = "".join(json.dumps({**line, "written": list(line)}) + "\n" for line in lines)
+    (folder / "1.json").write_text(text)
+    for _ in range(2):
+        stream = spark.readStream.schema(DDL).json(str(folder)).coalesce(1).writeStream
+        stream = stream.format("widetable").option("row-columns", "written")
+        query = stream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        query.start(table.path).awaitTermination(120)
+        for commit in (checkpoint / "commits").glob("*"):
+            commit.unlink()
+    assert len([s for s in table.snapshots() if s.commit_kind == "APPEND"]) == 2
+    cells = {
+        (key, column.name): (column.value, column.record, column.events[-1].why)
+        for key in (1, 2)
+        for column in table.explain(key).columns
+    }
+    assert cells[1, "street"] == (None, 2, "at = 1 is not below at = 0 of #1")
+    assert cells[1, "note"] == (None, None, "written without this column")
+    assert cells[2, "note"] == ("old", 1, "null keeps the value")
+    assert cells[2, "city"] == ("Bari", 2, "at = 1 is the first")
+
+
 def test_a_row_without_its_group_leaves_the_group(spark: SparkSession, table: wt.Table) -> None:
     write(frame(spark, (1, "Bergen", "Strand", 5, "a", [*PLACE, "note"])), table)
     write(frame(spark, (1, "?", "?", 6, "b", ["note"]), (2, "Bari", "Via", 1, "?", PLACE)), table)

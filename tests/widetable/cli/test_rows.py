@@ -138,6 +138,37 @@ def test_columns_that_a_file_lacks_stay(
     assert [found[key]["city"] for key in (2, 3)] == ["Rome", "Bern"]
 
 
+def test_lines_carry_the_columns_that_they_name(tmp_path: Path) -> None:
+    """A null of a line is written; what a line does not name stays, in files of other columns."""
+    path = f"{tmp_path}/shop.db/groups"
+    words = "id BIGINT", "a INT", "g INT", "b INT", "h INT"
+    sets = ("merge-engine=partial-update", "fields.g.sequence-group=a", "fields.h.sequence-group=b")
+    options = [word for each in (*sets, "write-only=true") for word in ("--set", each)]
+    succeeded("init", path, *words, "--key", "id", *options)
+    first, patches = tmp_path / "first.csv", tmp_path / "patches.jsonl"
+    first.write_text("id,a,g,b,h\n1,9,0,9,0\n2,9,0,9,0\n")
+    lines = [
+        {"id": 1, "a": 1, "g": 1},
+        {"id": 1, "b": None, "h": 1},
+        {"id": 2, "a": None, "g": 1, "b": 2, "h": 1},
+    ]
+    patches.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    succeeded("write", path, str(first))
+    for _ in range(2):
+        succeeded("write", path, str(patches), "--user", "feed", "--identifier", "1")
+    assert wt.Table.open(path).scan().to_arrow().to_pylist() == [
+        {"id": 1, "a": 1, "g": 1, "b": None, "h": 1},
+        {"id": 2, "a": None, "g": 1, "b": 2, "h": 1},
+    ]
+    assert len(wt.Table.open(path).snapshots()) == 2
+    some = tmp_path / "some.csv"
+    some.write_text("id,a,g\n3,1,1\n")
+    (tmp_path / "more.jsonl").write_text('{"id": 4, "b": 1, "h": 1}\n')
+    succeeded("write", path, str(some), str(tmp_path / "more.jsonl"))
+    explained = wt.Table.open(path).explain(3)
+    assert explained.records[0].values == {"id": 3, "a": 1, "g": 1}
+
+
 @pytest.mark.parametrize("name", ["b.json", "b.csv", "b.parquet"])
 def test_rows_that_lack_a_column_of_a_group_are_refused_beside_others_that_have_it(
     tmp_path: Path, name: str
