@@ -7,7 +7,8 @@ Batches are made while the writer takes them, so no more than a slice is in memo
 the table of errors when the last batch is taken, which is before the commit: a crash in between adds no second one.
 
 A value that the log does not carry is looked up in the table, as it is before the commit. If the table has no such row
-either, `Reread` gives the row as the source has it now; what it does not give is an error row, never a null.
+either, a chunk that is still to be read brings the row, and it is left out here. For other rows `Reread` gives the row
+as the source has it now; what it does not give is an error row, never a null.
 Raises what reading the table and writing errors raises.
 """
 
@@ -40,7 +41,8 @@ _NO_VALUE = "the log does not carry the value, and neither the target nor the so
 class Round:
     """What one table gets in a round that ends at an LSN. types: of the columns, by their names in the target.
 
-    completes: the table has all changes up to the LSN then; not while it is still copied.
+    awaits: returns of which keys a chunk will bring the rows, with all of these changes. completes: the table has all
+    changes up to the LSN then; not while it is still copied.
     """
 
     states: LastStates
@@ -50,6 +52,7 @@ class Round:
     spares: Spares | None = None
     reread: Reread | None = None
     completes: bool = True
+    awaits: Spares | None = None
 
 
 @dataclass
@@ -88,6 +91,8 @@ class RoundRows:
         rows = typed_rows(states, self.round.types)
         values, lost = self._completed(states, rows)
         lost &= ~rows.bad
+        awaited = self._awaited(rows, lost)
+        lost &= ~awaited
         reasons = dict(rows.reasons)
         again = self._reread(states, rows, lost)
         is_again = np.zeros(len(states), dtype=np.bool_)
@@ -100,7 +105,7 @@ class RoundRows:
             columns[self.sequence] = pa.array(states.end_lsns, pa.int64())
         columns[ROW_KIND_COLUMN] = states.kinds
         batch = pa.RecordBatch.from_pydict(columns)
-        is_good = ~rows.bad & ~(lost & ~is_again)
+        is_good = ~rows.bad & ~awaited & ~(lost & ~is_again)
         return batch if is_good.all() else batch.filter(pa.array(is_good))
 
     def _completed(self, states: StateSlice, rows: TypedRows) -> tuple[dict[str, pa.Array], Mask]:
@@ -131,12 +136,22 @@ class RoundRows:
             values[name] = replaced(values[name], at[filled], looked_up)
         return values, lost
 
+    def _awaited(self, rows: TypedRows, lost: Mask) -> Mask:
+        """Return which of the lost rows a chunk will bring."""
+        awaited = np.zeros(len(lost), dtype=np.bool_)
+        if self.round.awaits is not None and lost.any():
+            awaited[lost] = self.round.awaits(_keys_of(rows, lost))
+        return awaited
+
     def _reread(self, states: StateSlice, rows: TypedRows, lost: Mask) -> pa.Table | None:
         if self.round.reread is None or not lost.any():
             return None
-        at = pa.array(np.flatnonzero(lost))
-        keys = {name: column.take(at) for name, column in rows.keys.items()}
-        return self.round.reread(pa.RecordBatch.from_pydict(keys), states.xids[lost])
+        return self.round.reread(_keys_of(rows, lost), states.xids[lost])
+
+
+def _keys_of(rows: TypedRows, mask: Mask) -> pa.RecordBatch:
+    chosen = pa.array(mask)
+    return pa.RecordBatch.from_pydict({n: column.filter(chosen) for n, column in rows.keys.items()})
 
 
 def live_keys(

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
-from widetable_cdc.applying.round_rows import Round, Spares
+from widetable_cdc.applying.round_rows import Reread, Round, Spares
 from widetable_cdc.applying.row_events import Mask, RowEvent, RowEvents, row_events
 from widetable_cdc.applying.target import Target
 from widetable_cdc.copying.chunk_plan import ChunkPlan
@@ -77,11 +77,12 @@ class CapturedTable:
         lsn: int,
         fills: Mapping[str, str | None],
         names: Mapping[Relation, Mapping[str, str]],
+        reread: Reread | None = None,
     ) -> bool:
         """Commit the changes of a round that ends at `lsn`; return whether there was something to commit.
 
         fills: the values of columns that were added within the round, for rows of earlier forms. names: of the columns
-        of each form, those in the target now.
+        of each form, those in the target now. reread: gives rows as the source has them now (`row_reread`).
         """
         parts = [self._events(batch, names[batch.relation]) for batch in batches]
         truncate_xid = _last_truncate(parts)
@@ -96,7 +97,16 @@ class CapturedTable:
             spares = self._spares(self.plan, truncate_xid)
         copying = self.plan is not None
         self.target.apply(
-            Round(states, self.types, lsn, self.errors, spares=spares, completes=not copying)
+            Round(
+                states,
+                self.types,
+                lsn,
+                self.errors,
+                spares=spares,
+                awaits=self._awaits if copying else None,
+                reread=reread if copying else None,
+                completes=not copying,
+            )
         )
         if copying:
             for part in parts:
@@ -109,11 +119,7 @@ class CapturedTable:
         """Read the next chunk into the target and return its new state; None if its snapshot is too old to count."""
         assert self.plan is not None, "a table that is copied has a plan"
         chunk = self.plan.to_read(1)[0]
-        columns = self.copied_columns()
-        select = [
-            f"{self.types[target].select(quoted(column))} AS {quoted(target)}"
-            for column, target in columns.items()
-        ]
+        select = self.selected()
         applied = np.fromiter(self._applied, dtype=np.uint32)
         with read_chunk(dsn, name, self.source, select, chunk.key_range) as read:
             if not counts(read.snapshot, applied, self.floor_xid):
@@ -121,7 +127,7 @@ class CapturedTable:
             condition = None
             if self.may_hold_rows:
                 condition = range_condition(chunk.key_range, self.key_column(chunk.key_range))
-            self.target.copy(self._typed(read), self.position, condition)
+            self.target.copy(self.typed(read), self.position, condition)
         self.plan = self.plan.copied(chunk.chunk, read.snapshot, read.lsn)
         return next(each for each in self.plan.states if each.chunk == chunk.chunk)
 
@@ -148,7 +154,15 @@ class CapturedTable:
             if column.name in self.names
         }
 
-    def _typed(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
+    def selected(self) -> list[str]:
+        """Return the SQL expressions by which rows of the source are read for the target."""
+        columns = self.copied_columns()
+        return [
+            f"{self.types[target].select(quoted(column))} AS {quoted(target)}"
+            for column, target in columns.items()
+        ]
+
+    def typed(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk with the target's types; bad ones go to the table of errors."""
         for batch in read.batches:
             casts = {
@@ -201,6 +215,13 @@ class CapturedTable:
 
     def _chunk_keys(self, texts: pa.Array, plan: ChunkPlan) -> pa.Array:
         return self.types[self._cut_by(plan)].from_texts(texts).values
+
+    def _awaits(self, keys: pa.RecordBatch) -> Mask:
+        """Return which keys lie in chunks that are still to be read: their snapshots will see what is applied now."""
+        assert self.plan is not None, "a table that is copied has a plan"
+        unread = np.array([each.snapshot is None for each in self.plan.states], dtype=np.bool_)
+        awaited: Mask = unread[self.plan.places_of(keys.column(self._cut_by(self.plan)))]
+        return awaited
 
     def _spares(self, plan: ChunkPlan, xid: int) -> Spares:
         """Return which keys a truncate leaves alone: those of chunks whose snapshot sees it."""

@@ -28,6 +28,7 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.evolved_table import Evolution, Evolved, relation_of
 from widetable_cdc.jobs.followed_server import SERVER
 from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
+from widetable_cdc.jobs.row_reread import RowReread
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
 from widetable_cdc.jobs.target_table import make_target, opened
@@ -114,7 +115,8 @@ class CapturedTables:
         if evolved.copies_again is not None:
             table.leave_out(batches)
             return 0
-        is_done = table.apply(batches, lsn, evolved.fills, evolved.names)
+        reread = RowReread(table, self._config.source.dsn, self._config.name)
+        is_done = table.apply(batches, lsn, evolved.fills, evolved.names, reread)
         if is_done:
             self._behind |= set(self._open)
             self._behind.discard(forms[-1].oid)
