@@ -394,7 +394,16 @@ def test_the_architecture_names_only_modules_that_are_there() -> None:
     named = set(re.findall(r"\b[a-z0-9_]+\.py\b", (ROOT / "ARCHITECTURE.md").read_text()))
     there = {
         path.name
-        for place in ("widetable", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
+        for place in (
+            "widetable",
+            "cdc",
+            "lookup",
+            "meta",
+            "spark",
+            "tests",
+            "benchmarks",
+            "examples",
+        )
         for path in (ROOT / place).rglob("*.py")
     }
     assert named - there == set()

@@ -93,7 +93,8 @@ def test_a_change_of_the_schema_beside_rows(shop: SyncedDatabase, change: str) -
 
 
 @pytest.mark.parametrize(
-    "change", ["alter table t add column r float8 default random()", "alter table t drop column big"]
+    "change",
+    ["alter table t add column r float8 default random()", "alter table t drop column big"],
 )
 def test_a_table_that_is_altered_while_it_is_copied(shop: SyncedDatabase, change: str) -> None:
     shop.execute("insert into t select i, 'n', 'x' from generate_series(1, 30) as i")
