@@ -6,7 +6,8 @@
     rewritten values (Verify)         the table is copied again; each chunk replaces its range
     Park                              nothing is changed
 
-The catalog is read only where a form is new. Raises what the source, and alterations and writes of the target raise.
+The whole catalog entry is read only where a form is new, or the files of a table are others. Raises what the source,
+and alterations and writes of the target raise.
 """
 
 from __future__ import annotations
@@ -94,8 +95,18 @@ class Evolution:
         is_new = [(c.name, c.type_oid, c.typmod) for c in relation.columns] != [
             (c.name, c.type_oid, c.typmod) for c in form.relation.columns
         ]
-        now = self.link.table(relation.schema, relation.name) if is_new else None
-        return relation_change(form, relation, now, self._target_of), now
+        if not is_new and not self._may_be_rewritten(form):
+            return (), None
+        now = self.link.table(relation.schema, relation.name)
+        actions = relation_change(form, relation, now, self._target_of)
+        # A catalog that is ahead of the log is not the form of a Relation that says nothing new.
+        return actions, now if is_new or actions else None
+
+    def _may_be_rewritten(self, form: AppliedForm) -> bool:
+        """Whether the rows lie in other files than before. Those that are not to be truncated may for that reason."""
+        if self.config.rules.truncate == "ignore":
+            return False
+        return self.link.relfilenode(form.table.oid) != form.table.relfilenode
 
     def _altered(
         self,

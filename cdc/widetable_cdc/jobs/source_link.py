@@ -16,7 +16,7 @@ from widetable import InvalidError
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
-from widetable_cdc.source.catalog_tables import source_tables
+from widetable_cdc.source.catalog_tables import relfilenode_of, source_tables
 from widetable_cdc.source.publication import Publication
 from widetable_cdc.source.server_checks import (
     check_same_server,
@@ -76,6 +76,10 @@ class SourceLink:
     def table(self, schema: str, name: str) -> SourceTable | None:
         """Return a table as it is now; None if there is none."""
         return self.tables().get(f"{schema}.{name}")
+
+    def relfilenode(self, oid: int) -> int | None:
+        """Return a number that changes where a table's values change without an event; None if it is gone."""
+        return relfilenode_of(self.connection, oid)
 
     def prepare(self, before: FollowedServer | None, *, is_new: bool) -> None:
         """Check the server, and make what the job needs there.

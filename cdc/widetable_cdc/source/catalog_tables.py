@@ -26,14 +26,17 @@ from widetable_cdc.source.source_table import SourceColumn, SourceTable
 from widetable_cdc.source.table_pattern import is_named, is_taken
 from widetable_cdc.values.source_types import TypeRow, resolve
 
-_RELATIONS: Final = """
-SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relreplident::text,
+_RELFILENODE: Final = """
        CASE c.relkind WHEN 'p' THEN (
          SELECT coalesce(hashtextextended(string_agg(
                   leaf.oid || ' ' || leaf.relfilenode, ',' ORDER BY leaf.oid), 0), 0)
          FROM pg_partition_tree(c.oid) AS tree JOIN pg_class AS leaf ON leaf.oid = tree.relid
          WHERE tree.isleaf)
        ELSE c.relfilenode::int8 END
+"""
+_RELATIONS: Final = f"""
+SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text, c.relpersistence::text, c.relreplident::text,
+       {_RELFILENODE}
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
@@ -120,6 +123,14 @@ def source_tables(
         )
         for relation in relations
     }
+
+
+def relfilenode_of(connection: Connection, oid: int) -> int | None:
+    """Return the relfilenode of a table as `source_tables` does; None if there is no such table."""
+    statement = f"SELECT {_RELFILENODE} FROM pg_class AS c WHERE c.oid = %s"
+    with server_errors("the catalog of the source"):
+        rows = _rows(connection, statement, oid)
+    return rows[0][0] if rows else None
 
 
 def _rows(connection: Connection, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
