@@ -5,7 +5,7 @@
 
 A round is one commit of the target. A chunk is one commit as well; its state is saved behind it, so a job that is
 killed in between reads the chunk again, which replaces its range. One thread uses it. Raises what reading the source
-and writing the target raise.
+and writing the target raise, and InvalidError for a truncate that is not to be applied.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable import InvalidError
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Reread, Round, Spares
@@ -46,7 +47,8 @@ class CapturedTable:
     names: the target's name of each column of the source that is applied. types: of the target's columns. plan: the
     chunks while it is copied, else None. floor_xid: the least xmin of a snapshot that a chunk may be read in.
     may_hold_rows: whether a range that is to be read may have rows in the target. passed: the LSN that the target is
-    known to be complete at. skips_to: changes up to this LSN are left out, and no chunk is read before it.
+    known to be complete at. skips_to: changes up to this LSN are left out, and no chunk is read before it. truncate:
+    "apply" deletes all rows, "ignore" keeps them, "stop" raises InvalidError.
     """
 
     state: FollowedState
@@ -59,6 +61,7 @@ class CapturedTable:
     may_hold_rows: bool = True
     position: int = 0
     skips_to: int = 0
+    truncate: str = "apply"
     _applied: set[int] = field(default_factory=set)
 
     @property
@@ -197,6 +200,8 @@ class CapturedTable:
         keeps: Mask = events.event_end_lsns > self.position
         if self.plan is not None:
             keeps &= self._pending(events, self.plan)
+        if self.truncate != "apply":
+            keeps &= ~self._left_truncates(events, keeps)
         return events if keeps.all() else events.kept(keeps)
 
     def _pending(self, events: RowEvents, plan: ChunkPlan) -> Mask:
@@ -208,6 +213,18 @@ class CapturedTable:
         keys = self._chunk_keys(events.keys[self._cut_by(plan)].take(pa.array(at)), plan)
         pending[at] = not_yet_seen(keys, events.event_xids[at], plan)
         return pending
+
+    def _left_truncates(self, events: RowEvents, keeps: Mask) -> Mask:
+        """Return which events are truncates, which the job leaves out; raise if it is to stop at them."""
+        truncates: Mask = events.kinds == RowEvent.TRUNCATE
+        if self.truncate == "stop" and bool((truncates & keeps).any()):
+            raise InvalidError(
+                f"table {self.state.relation}",
+                found="a TRUNCATE at the source",
+                expected="none, as the entry rules.truncate = 'stop' says",
+                action="Set it to 'apply' to delete all rows, or to 'ignore' to keep them, and start the job again.",
+            )
+        return truncates
 
     def _cut_by(self, plan: ChunkPlan) -> str:
         column = plan.key_column

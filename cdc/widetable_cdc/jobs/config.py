@@ -29,7 +29,7 @@
     truncate = "apply"                            or "ignore" or "stop"
     drop-column = "null"                          or "drop"
     decimal = "38,18"                             for numeric without precision; default: STRING
-    every-transaction = false                     one commit for each transaction
+    every-transaction = false                     true: a round for each transaction, so each has a commit; slower
 
     [table."public.orders"]
     target = "orders"                             the name without prefix and suffix

@@ -14,6 +14,7 @@ from collections import defaultdict
 
 from widetable.connector import counted, size_text
 from widetable_cdc.jobs.captured_tables import CapturedTables
+from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.log.changes import ChangeBatch, Relation
 from widetable_cdc.source.lsn import lsn_text
@@ -21,9 +22,14 @@ from widetable_cdc.source.lsn import lsn_text
 _log = logging.getLogger("widetable")
 
 
+def _most_changes(config: SyncConfig) -> int:
+    # A round ends with the transaction that reaches the limit.
+    return 1 if config.rules.every_transaction else config.limits.max_changes
+
+
 def run_round(link: SourceLink, tables: CapturedTables) -> bool:
     """Run a round; return whether the log had changes."""
-    part = link.transport.changes(link.position, link.config.limits.max_changes)
+    part = link.transport.changes(link.position, _most_changes(link.config))
     log = link.decoder.decode(part.data)
     end_lsn = log.end_lsn
     if end_lsn is None:

@@ -7,6 +7,7 @@ InvalidError for that and for what the checks find, StorageError for a server th
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from widetable_cdc.source.server_checks import (
     check_same_server,
     check_server,
     server_facts,
+    slot_warning,
     table_problem,
 )
 from widetable_cdc.source.server_errors import server_errors
@@ -32,6 +34,7 @@ from widetable_cdc.source.transport import PeekTransport
 
 # A job that confirms nothing for so long does not run, or stands.
 _STANDS_SECONDS: Final = 5.0
+_log = logging.getLogger("widetable")
 # A segment of the log has 16 MB.
 _HELD_BYTES: Final = 32 << 20
 _LOG_RUNNING: Final = """
@@ -57,6 +60,7 @@ class SourceLink:
         self._publication = Publication(self.connection, config.source.publication)
         self._slot = Slot(self.connection, config.source.slot)
         self._is_prepared = False
+        self._has_warned = False
 
     @classmethod
     @contextmanager
@@ -154,6 +158,13 @@ class SourceLink:
         return self._slot.status() or SlotStatus(
             self._slot.name, None, None, None, None, None, None, None, 0
         )
+
+    def warn_of_slot(self) -> None:
+        """Log what a person should know of the slot, once until the slot is well again."""
+        warning = slot_warning(self.slot_status(), self.config.limits.max_held_bytes)
+        if warning is not None and not self._has_warned:
+            _log.warning("%s: %s", self.config.name, warning)
+        self._has_warned = warning is not None
 
     def drop(self) -> None:
         """Drop the slot and the publication."""

@@ -239,6 +239,7 @@ class Sync:
         assert tables is not None, "prepare has made it"
         goal_lsn = link.server_lsn() if goal == CAUGHT_UP else goal
         looked = time.monotonic()
+        link.warn_of_slot()
         while not stop.is_set():
             has_moved = run_round(link, tables)
             has_moved |= self._copy(link, tables, stop)
@@ -249,6 +250,7 @@ class Sync:
                 tables.pass_on(link.position)
                 return
             if time.monotonic() - looked > _LOOK_SECONDS:
+                link.warn_of_slot()
                 tables.take_in(link)
                 looked = time.monotonic()
             if not has_moved:

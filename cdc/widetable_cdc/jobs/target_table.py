@@ -74,6 +74,7 @@ def opened(
         names=names,
         types={target: types[source] for source, target in names.items()},
         errors=errors,
+        truncate=config.rules.truncate,
     )
 
 
