@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.cdc import bench_log_decoder, bench_source_reads
+from benchmarks.cdc import bench_database, bench_log_decoder, bench_source_reads
 from benchmarks.engine import (
     bench_commit,
     bench_compact,
@@ -162,5 +162,9 @@ MENU: dict[str, Workload] = {
     "source_reads": Workload(
         "Read rows and the log of PostgreSQL and drop them, against COPY by psycopg.",
         bench_source_reads.run,
+    ),
+    "database": Workload(
+        "Copy a PostgreSQL table, follow its log, and how old changes are, against ADBC and the server alone.",
+        bench_database.run,
     ),
 }

@@ -25,11 +25,11 @@ from widetable_cdc.values.column_type import column_type
 
 ROWS = {Size.FULL: 2_000_000, Size.SHORT: 200_000, Size.TINY: 400}
 ROUNDS = {Size.FULL: 5, Size.SHORT: 3, Size.TINY: 1}
-_TABLE = (
+TABLE = (
     "CREATE TABLE t (id bigint PRIMARY KEY, a int, b float8, c numeric(12, 2), d text, e timestamptz, f date,"
     " g bool, h jsonb, i varchar(20), j int)"
 )
-_INSERT = (
+INSERT = (
     "INSERT INTO t SELECT g, g % 1000, g * 0.1, g / 100.0, 'text of row ' || g, now() + g * interval '1 s',"
     " '2026-01-01'::date + (g % 100)::int, g % 2 = 0, jsonb_build_object('a', g), 'name' || (g % 100), g % 7"
     " FROM generate_series(1, {rows}) AS g"
@@ -43,11 +43,11 @@ _PEEK = (
 def run(size: Size) -> list[Row]:
     rows = ROWS[size]
     with postgres_server(shared_buffers="128MB", max_wal_size="8GB") as server:
-        server.execute(_TABLE, "CREATE PUBLICATION p FOR TABLE t")
+        server.execute(TABLE, "CREATE PUBLICATION p FOR TABLE t")
         with session(server.dsn, "benchmark") as connection:
             Slot(connection, "s").create()
             (table,) = source_tables(connection, ["t"]).values()
-        server.execute(_INSERT.format(rows=rows), "VACUUM ANALYZE t")
+        server.execute(INSERT.format(rows=rows), "VACUUM ANALYZE t")
         select = [column_type(each.type).select(quoted(each.name)) for each in table.columns]
 
         def chunk() -> None:
