@@ -1,9 +1,11 @@
 """Rows of a key range with the snapshot that they were read in.
 
-    BEGIN REPEATABLE READ ─► LOCK TABLE ─► snapshot, position ─► rows ─► ROLLBACK
+    BEGIN REPEATABLE READ ─► LOCK TABLE ─► snapshot, position ─► log on disk up to there ─► rows ─► ROLLBACK
 
 The lock comes first and takes no snapshot: a rewriting ALTER that commits between a snapshot and the read of the rows
-would leave the read empty, without an error. A table, expressions and a range go in. Record batches come out, in no
+would leave the read empty, without an error. The snapshot also sees transactions that did not wait for the disk
+(`synchronous_commit = off`). A crash of the server would undo them and give their numbers to others, so the log is
+brought to disk before a row is used. A table, expressions and a range go in. Record batches come out, in no
 order, from a transaction that lives no longer than the `with` block. A server in recovery is refused: its snapshots
 list no running transactions.
 
@@ -28,7 +30,7 @@ from widetable_cdc.source.arrow_stream import BATCH_BYTES, arrow_stream
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.lsn import lsn_of
 from widetable_cdc.source.server_errors import server_error, server_errors
-from widetable_cdc.source.session import ArrowConnection, open_arrow_session
+from widetable_cdc.source.session import ArrowConnection, open_arrow_session, session
 from widetable_cdc.source.source_snapshot import SourceSnapshot
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import qualified
@@ -38,9 +40,15 @@ _LOCK_TIMEOUT: Final = "55P03"
 _STANDING: Final = """
 SELECT pg_current_snapshot()::text AS snapshot,
        (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END)::text AS lsn,
+       (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END)::text AS flushed,
        (SELECT array_to_string(array_agg(attnum || ' ' || attname ORDER BY attnum), ', ')
         FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) AS columns,
        (SELECT oid::int8 FROM pg_class WHERE oid = to_regclass($1::text)) AS oid
+"""
+# The commit of an own transaction brings all of the log before it to disk.
+_FLUSH: Final = """
+SET synchronous_commit = local;
+SELECT pg_logical_emit_message(true, 'widetable', '')
 """
 
 
@@ -74,7 +82,9 @@ def read_chunk(
     connection = open_arrow_session(dsn, name, autocommit=False)
     try:
         _begin(connection, table, subject, lock_seconds)
-        snapshot, lsn = _standing(connection, table, subject)
+        snapshot, lsn, flushed = _standing(connection, table, subject)
+        if flushed < lsn:
+            _flush(dsn, name)
         statement = (
             f"SELECT {', '.join(select)} FROM {qualified(table.schema, table.name)} "
             f"WHERE {key_range.predicate}"
@@ -109,8 +119,11 @@ def _begin(
 
 def _standing(
     connection: ArrowConnection, table: SourceTable, subject: str
-) -> tuple[SourceSnapshot, int]:
-    """Take the snapshot and compare the table with its catalog entry. Raises as the module says."""
+) -> tuple[SourceSnapshot, int, int]:
+    """Take the snapshot and compare the table with its catalog entry. Raises as the module says.
+
+    Returns the snapshot, a position behind all that it sees, and up to where the log was on disk.
+    """
     with server_errors(subject), connection.cursor() as cursor:
         cursor.execute(_STANDING.format(oid=table.oid), (qualified(table.schema, table.name),))
         (row,) = cursor.fetch_arrow_table().to_pylist()
@@ -125,7 +138,13 @@ def _standing(
             expected="the table as it was when its catalog entry was read",
             action="Read the catalog again, and read the chunk by the new entry.",
         )
-    return SourceSnapshot.parse(row["snapshot"]), lsn_of(row["lsn"])
+    return SourceSnapshot.parse(row["snapshot"]), lsn_of(row["lsn"]), lsn_of(row["flushed"])
+
+
+def _flush(dsn: str, name: str) -> None:
+    with session(dsn, name) as connection, server_errors("the log of the source"):
+        for statement in _FLUSH.split(";"):
+            connection.execute(statement)
 
 
 def refused_in_recovery(subject: str) -> InvalidError:

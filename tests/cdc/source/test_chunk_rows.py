@@ -236,3 +236,15 @@ def test_a_server_in_recovery_is_refused() -> None:
                 read_chunk(standby.dsn, "shop", table, ["id"], ChunkRange()),
             ):
                 pass
+
+
+def test_rows_that_did_not_wait_for_the_disk_survive_a_crash_once_they_are_read() -> None:
+    with postgres_server(wal_writer_delay="10s") as server:
+        server.execute("CREATE TABLE t (id int PRIMARY KEY, name text)")
+        table = _table(server.execute)
+        server.execute("SET synchronous_commit = off; INSERT INTO t VALUES (1)")
+        with read_chunk(server.dsn, "shop", table, ["id"], ChunkRange()) as read:
+            rows = _rows(read)
+        server.crash()
+        server.start()
+        assert server.execute("SELECT id FROM t") == rows == [(1,)]
