@@ -5,6 +5,7 @@
     the same table          COPYING                 the plan is read, and goes on
     the same table          STREAMING               -
     the same table          PARKED, PAUSED          left out, until `resume` plans a new copy
+    the same table          PARKED, has no target   tried again
     another table so named  any                     parked: it was dropped and made again
     no table                any                     GONE, its target stays
 
@@ -17,7 +18,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from widetable import Catalog, ConflictError, InvalidError, NotFoundError
+from widetable import Catalog, ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.connector import did_you_mean, last_identifier
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
@@ -63,6 +64,7 @@ class CapturedTables:
     def take_in(self, link: SourceLink) -> None:
         """Compare the tables of the source with those of the job, and open those that it follows."""
         now = link.tables()
+        self._let_go({name for name in self.states if name not in now})
         new = {name: table for name, table in now.items() if self._is_new(name)}
         if new:
             link.publish(new)
@@ -79,7 +81,7 @@ class CapturedTables:
             if problem is not None:
                 self._refuse(name, table, problem)
             elif name in new:
-                self._add(link, name, table, floor)
+                self._try_add(link, name, table, floor)
             elif table.oid != self.states[name].form.table.oid:
                 self._park(name, "the table was dropped and made again")
             elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
@@ -89,11 +91,14 @@ class CapturedTables:
         if self.server is None or server.differs(self.server):
             self._store.save_server(server)
             self.server = server
-        gone = [state for name, state in self.states.items() if name not in now]
-        for state in gone:
+
+    def _let_go(self, names: set[str]) -> None:
+        """Mark tables as gone. A renamed table is gone under its old name, and new under the other one."""
+        for name in names:
+            state = self.states[name]
             if state.status is not Status.GONE:
-                self._change(replace(state, status=Status.GONE, reason="not at the source"))
                 self._open.pop(state.form.table.oid, None)
+                self._change(replace(state, status=Status.GONE, reason="not at the source"))
 
     def apply(
         self, link: SourceLink, forms: Sequence[Relation], batches: Sequence[ChangeBatch], lsn: int
@@ -204,7 +209,10 @@ class CapturedTables:
         self._change(replace(self._state(name), status=status, reason=reason))
 
     def resume(self, name: str, *, recopy: bool) -> None:
-        """Let the next start copy a table again. The target of a parked table is made again: its key may differ now."""
+        """Let the next start copy a table again. The target of a parked table is made again: its key may differ now.
+
+        A wide table that has a group of the source stays: other streams fill it, too.
+        """
         state = self._state(name)
         if state.status in _FOLLOWED:
             return
@@ -215,7 +223,7 @@ class CapturedTables:
                 expected="a new copy",
                 action="Resume it with recopy.",
             )
-        if state.status is Status.PARKED:
+        if state.status is Status.PARKED and self._is_ours(state):
             self._catalog.drop_table(state.target, if_exists=True)
         self._forget(state)
 
@@ -257,8 +265,38 @@ class CapturedTables:
             return None
 
     def _is_new(self, name: str) -> bool:
+        """Whether a table has no target yet. One that was refused before is tried again: its cause may be mended."""
         state = self.states.get(name)
-        return state is None or state.status is Status.GONE
+        return state is None or state.status is Status.GONE or _was_refused(state)
+
+    def _is_ours(self, state: FollowedState) -> bool:
+        """Whether the job alone fills the target of a table."""
+        source = state.form.table
+        is_group = self._config.of(source.schema, source.name).group is not None
+        return not is_group and not _was_refused(state)
+
+    def _try_add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
+        """Take a new table in; park it if no target fits it."""
+        target = self._config.target_name(table.schema, table.name)
+        others = [
+            each.relation
+            for each in self.states.values()
+            if each.target == target
+            and each.relation != name
+            and each.status is not Status.GONE
+            and not _was_refused(each)
+        ]
+        if others:
+            self._refuse(
+                name,
+                table,
+                f"its target {target} is that of {others[0]}; give it another `target` in its section",
+            )
+            return
+        try:
+            self._add(link, name, table, floor)
+        except (InvalidError, UnsupportedError) as error:
+            self._refuse(name, table, str(error).rstrip("."))
 
     def _add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
         target, fields = make_target(self._catalog, self._config, table)
@@ -306,6 +344,9 @@ class CapturedTables:
 
     def _refuse(self, name: str, table: SourceTable, problem: str) -> None:
         """Park a table that cannot be followed."""
+        before = self.states.get(name)
+        if before is not None and _was_refused(before) and before.reason == problem:
+            return
         if self._is_new(name):
             target = self._config.target_name(table.schema, table.name)
             form = AppliedForm(relation_of(table), table, {})
@@ -344,6 +385,11 @@ class CapturedTables:
         table = self._open.get(state.form.table.oid)
         if table is not None:
             table.state = state
+
+
+def _was_refused(state: FollowedState) -> bool:
+    # It was parked before it had a target, so no column of the source has a field.
+    return state.status is Status.PARKED and not state.form.fields
 
 
 _FOLLOWED = (Status.COPYING, Status.STREAMING)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import pyarrow as pa
+
 from widetable import Catalog, InvalidError, NotFoundError
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.target import MirrorTarget, PlainTarget, Target
@@ -17,6 +19,7 @@ from widetable_cdc.evolution.alteration import field_ids
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.config import SyncConfig, TableConfig
 from widetable_cdc.jobs.followed_states import FollowedState
+from widetable_cdc.jobs.target_fit import check_fit
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.values.column_type import TargetType, column_type
 
@@ -29,14 +32,15 @@ def make_target(
     """Make the target of a table if it is absent. Returns its full name, and the field of each column by attnum."""
     special = config.of(table.schema, table.name)
     name = config.target_name(table.schema, table.name)
-    names = _names(special, table)
+    names, key, types = _names(special, table), _key(special, table), column_types(config, table)
     try:
         target = catalog.table(name)
+        empty = pa.array([], pa.large_string())
+        arrow = {names[each]: types[each].from_texts(empty).values.type for each in names}
+        check_fit(target, name, [names.get(each, each) for each in key], arrow)
     except NotFoundError:
         if special.group is not None:
             raise
-        types = column_types(config, table)
-        key = _key(special, table)
         options = {**config.target.options, **special.options}
         if config.target.barriers:
             options.setdefault(_INTERVAL, "1 ms")
