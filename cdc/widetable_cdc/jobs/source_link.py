@@ -154,9 +154,9 @@ class SourceLink:
         return False
 
     def slot_status(self) -> SlotStatus:
-        """Return the slot's standing; one of nothing if there is no slot."""
+        """Return the slot's standing; that of the server alone if there is no slot."""
         return self._slot.status() or SlotStatus(
-            self._slot.name, None, None, None, None, None, None, None, 0
+            self._slot.name, None, None, None, None, None, None, None, self._slot.server_lsn()
         )
 
     def warn_of_slot(self) -> None:

@@ -23,6 +23,7 @@ _NOT_THERE: Final = {"42P01", "42704", "3F000", "42703"}  # table, object, schem
 # Connection, transaction rolled back, resources, cancelled or in use, operator intervention, system error, internal.
 _PASSING: Final = ("08", "25P03", "40", "53", "55P", "57", "58", "XX")
 _IN_USE: Final = "55006"
+_LIMIT: Final = "53400"  # of a setting, such as max_replication_slots
 _FULL: Final = ("too many", "remaining connection slots")
 
 ServerError = psycopg.Error | adbc_driver_manager.Error
@@ -60,6 +61,14 @@ def server_error(error: ServerError, subject: str) -> WidetableError:
             found=said,
             expected="no other session that uses it",
             action="Stop the other reader: SELECT pg_terminate_backend(pid), on the server.",
+        )
+    if state == _LIMIT:
+        return InvalidError(
+            subject,
+            found=said,
+            expected="room below the limits of the server's settings",
+            action="Drop a slot that no job needs (SELECT slot_name, active FROM pg_replication_slots), or raise "
+            "max_replication_slots and restart the server.",
         )
     if not state or state.startswith(_PASSING):
         return StorageError(

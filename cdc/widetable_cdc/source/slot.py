@@ -97,6 +97,13 @@ class Slot:
             server_lsn=lsn_of(str(server)),
         )
 
+    def server_lsn(self) -> int:
+        """Return up to where the server's log is flushed, with or without the slot."""
+        with server_errors(self._subject):
+            row = self._connection.execute(f"SELECT ({SERVER_LSN})::text").fetchone()
+        assert row is not None, "an expression returns a row"
+        return lsn_of(str(row[0]))
+
     def create(self) -> SlotStatus:
         """Make the slot. It waits until all transactions that run now have ended. Publications come first: a change is
         sent only if its table was in a publication when the change was made.

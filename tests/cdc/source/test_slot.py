@@ -19,6 +19,8 @@ def test_a_slot_tells_where_it_is(database: Database) -> None:
     with session(database.dsn, "shop") as connection:
         slot = Slot(connection, database.name)
         assert slot.status() is None
+        ((flushed,),) = database.execute("SELECT pg_current_wal_flush_lsn()::text")
+        assert slot.server_lsn() >= lsn_of(flushed) > 0
         made = slot.create()
         assert (made.plugin, made.database) == ("pgoutput", database.name)
         assert made.wal_status == "reserved"
@@ -106,3 +108,13 @@ def test_the_log_that_a_slot_waits_for_is_lost_beyond_the_limit() -> None:
         assert status.restart_lsn is None
         assert status.held_bytes == 0
         assert status.reason in {None, "wal_removed"}  # PostgreSQL 17 and newer say it
+
+
+def test_a_server_without_room_for_a_slot_says_what_to_raise() -> None:
+    with postgres_server(max_replication_slots="1") as server:
+        server.execute("SELECT pg_create_physical_replication_slot('other')")
+        with (
+            session(server.dsn, "shop") as connection,
+            pytest.raises(InvalidError, match="raise max_replication_slots"),
+        ):
+            Slot(connection, "job").create()
