@@ -87,7 +87,9 @@ class CapturedTables:
             elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
                 self._follow(table.oid, self.states[name], plans.get(table.oid), floor)
             if (table.schema, table.name) in again and table.oid in self._open:
-                self._reopened(self._open[table.oid], "it was out of the publication", link)
+                followed = self._open[table.oid]
+                why = Evolved(followed.state.form, copies_again="it was out of the publication")
+                self._reopened(followed, why, link)
         if self.server is None or server.differs(self.server):
             self._store.save_server(server)
             self.server = server
@@ -162,8 +164,7 @@ class CapturedTables:
             self._park(table.state.relation, evolved.park)
             return None
         if evolved.form != table.state.form or evolved.copies_again is not None:
-            self._change(replace(table.state, form=evolved.form))
-            return self._reopened(table, evolved.copies_again, link)
+            return self._reopened(table, evolved, link)
         return table
 
     def are_ending(self) -> bool:
@@ -300,40 +301,38 @@ class CapturedTables:
 
     def _add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
         target, fields = make_target(self._catalog, self._config, table)
-        ranges = key_ranges(
-            self._config.source.dsn, self._config.name, table, self._config.limits.chunk_rows
-        )
-        plan = ChunkPlan.planned(table.oid, ranges)
-        self.chunks.save(plan.states)
+        plan = self._planned(table)
         form = AppliedForm(relation_of(table), table, fields)
         state = FollowedState(name, Status.COPYING, target, form)
         self._change(state)
         self._follow(table.oid, state, plan, floor)
 
     def _follow(self, oid: int, state: FollowedState, plan: ChunkPlan | None, floor: int) -> None:
+        is_copying = state.status is Status.COPYING
+        # A job that was killed at the end of a copy leaves its plan, and one that planned no copy has none.
+        if plan is not None and not is_copying:
+            self.chunks.drop(plan)
+        if plan is None and is_copying:
+            plan = self._planned(state.form.table)
         table = opened(self._catalog, self._config, state, self._errors)
         table.position = table.target.position() or 0
-        table.plan = plan if state.status is Status.COPYING else None
+        table.plan = plan if is_copying else None
         table.floor_xid = floor
         self._open[oid] = table
 
-    def _reopened(self, table: CapturedTable, again: str | None, link: SourceLink) -> CapturedTable:
-        """Open a table after a change of its schema. again: why it must be copied again; None if it need not be."""
-        oid, state, plan = table.source.oid, self.states[table.state.relation], table.plan
+    def _reopened(self, table: CapturedTable, evolved: Evolved, link: SourceLink) -> CapturedTable:
+        """Save what a change of the schema has made of a table, and open it.
+
+        Form and status are saved in one commit, behind the plan of a new copy: a form alone would say that there is
+        nothing left to do.
+        """
+        state, plan = replace(table.state, form=evolved.form), table.plan
+        oid, again = table.source.oid, evolved.copies_again
         if again is not None:
             _log.warning("%s: %s is copied again: %s", self._config.name, state.relation, again)
-            ranges = key_ranges(
-                self._config.source.dsn,
-                self._config.name,
-                state.form.table,
-                self._config.limits.chunk_rows,
-            )
-            if plan is not None:
-                self.chunks.drop(plan)
-            plan = ChunkPlan.planned(oid, ranges)
-            self.chunks.save(plan.states)
+            plan = self._planned(state.form.table)
             state = replace(state, status=Status.COPYING)
-            self._change(state)
+        self._change(state)
         self._follow(oid, state, plan, link.floor_xid())
         after = self._open[oid]
         if again is not None:
@@ -341,6 +340,13 @@ class CapturedTables:
         else:
             after.inherit(table)
         return after
+
+    def _planned(self, table: SourceTable) -> ChunkPlan:
+        """Plan the copy of a table, and save the plan in place of an earlier one."""
+        source, rows = self._config.source, self._config.limits.chunk_rows
+        plan = ChunkPlan.planned(table.oid, key_ranges(source.dsn, self._config.name, table, rows))
+        self.chunks.plan(plan)
+        return plan
 
     def _refuse(self, name: str, table: SourceTable, problem: str) -> None:
         """Park a table that cannot be followed."""
@@ -362,11 +368,12 @@ class CapturedTables:
         self._change(replace(state, status=Status.PARKED, reason=reason))
 
     def _forget(self, state: FollowedState) -> None:
+        # Chunks last: a table whose state is there without them would seem to be copied.
+        self._store.delete(state.relation)
+        del self.states[state.relation]
         plan = self.chunks.load().get(state.form.table.oid)
         if plan is not None:
             self.chunks.drop(plan)
-        self._store.delete(state.relation)
-        del self.states[state.relation]
 
     def _state(self, name: str) -> FollowedState:
         state = self.states.get(name)

@@ -23,7 +23,7 @@ class ChunkStore:
     def load(self) -> dict[int, ChunkPlan]:
         """Read the plans of all tables that are copied, by oid."""
         states: dict[int, list[ChunkState]] = defaultdict(list)
-        for state in from_table(self._table.scan().to_arrow()):
+        for state in self._states():
             states[state.relation].append(state)
         return {oid: ChunkPlan(of) for oid, of in states.items()}
 
@@ -31,8 +31,28 @@ class ChunkStore:
         """Write states in one commit."""
         self._table.write(to_table(states))
 
+    def plan(self, plan: ChunkPlan) -> None:
+        """Write the states of a table in place of those that an earlier plan has left, in one commit.
+
+        A job that was killed between its plan and its table leaves some, of other ranges perhaps.
+        """
+        new = {state.chunk for state in plan.states}
+        relation = plan.states[0].relation
+        left = [state for state in self._states() if state.relation == relation]
+        gone = [state for state in left if state.chunk not in new]
+        rows = pa.concat_tables([_kinds(gone, "-D"), _kinds(plan.states, "+I")])
+        self._table.write(rows)
+
     def drop(self, plan: ChunkPlan) -> None:
         """Delete the states of a table in one commit."""
-        rows = to_table(plan.states)
-        kinds = pa.repeat(pa.scalar("-D"), rows.num_rows)
-        self._table.write(rows.select(list(KEY)).append_column(ROW_KIND_COLUMN, kinds))
+        self._table.write(_kinds(plan.states, "-D").select([*KEY, ROW_KIND_COLUMN]))
+
+    def _states(self) -> tuple[ChunkState, ...]:
+        return from_table(self._table.scan().to_arrow())
+
+
+def _kinds(states: Iterable[ChunkState], kind: str) -> pa.Table:
+    """Return the rows of states, with a row kind."""
+    rows = to_table(states)
+    kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
+    return rows.append_column(ROW_KIND_COLUMN, kinds)
