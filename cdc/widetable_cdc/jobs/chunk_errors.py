@@ -10,6 +10,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,10 @@ from widetable.connector import now_millis
 from widetable_cdc.applying.error_rows import ERROR_SCHEMA, ErrorTable
 from widetable_cdc.applying.last_states import INSERTED
 from widetable_cdc.values.text_cast import Cast
+
+# From 1970 to 2000, where PostgreSQL begins to count.
+_EPOCH_DAYS: Final = 10_957
+_EPOCH_MICROS: Final = 946_684_800_000_000
 
 
 def write_chunk_errors(
@@ -36,8 +41,9 @@ def write_chunk_errors(
     numbers = sorted(reasons)
     now = datetime.fromtimestamp(now_millis() / 1000, timezone.utc)
     rows = []
-    for number, row in zip(numbers, batch.take(pa.array(numbers)).to_pylist(), strict=True):
-        texts = {name: None if value is None else str(value) for name, value in row.items()}
+    bad = batch.take(pa.array(numbers))
+    for at, number in enumerate(numbers):
+        texts = {name: _text_of(bad.column(name)[at]) for name in bad.schema.names}
         keys = json.dumps({name: texts.pop(name) for name in key}, ensure_ascii=False)
         rows.append(
             {
@@ -53,3 +59,21 @@ def write_chunk_errors(
             }
         )
     errors.write_rows(pa.Table.from_pylist(rows, ERROR_SCHEMA))
+
+
+def _text_of(value: pa.Scalar) -> str | None:
+    """Return a value as text: a moment that Python has no date for as PostgreSQL's infinity, or by its number."""
+    if not value.is_valid:
+        return None
+    try:
+        return str(value.as_py())
+    except (OverflowError, ValueError):
+        number = int(value.value)
+        bits, epoch = (32, _EPOCH_DAYS) if pa.types.is_date32(value.type) else (64, _EPOCH_MICROS)
+        # The driver adds the epoch to the server's number, which wraps around for both infinities.
+        sent = (number - epoch + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+        if sent == (1 << (bits - 1)) - 1:
+            return "infinity"
+        if sent == -(1 << (bits - 1)):
+            return "-infinity"
+        return f"{number} {'days' if bits == 32 else 'microseconds'} from 1970-01-01"

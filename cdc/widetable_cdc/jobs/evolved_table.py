@@ -83,7 +83,7 @@ class Evolution:
             if reason is not None:
                 return Evolved(form, copies_again=reason)
             tables[sent] = form.table
-        names = {sent: names_between(of, form.table) for sent, of in tables.items()}
+        names = {sent: _sent_names(sent, of, form.table) for sent, of in tables.items()}
         return Evolved(form, names, fills)
 
     def _target_of(self, source: SourceType) -> str:
@@ -189,6 +189,12 @@ class Evolution:
             return relation
         columns = tuple(c for c in relation.columns if c.name in table.names)
         return Relation(relation.oid, relation.schema, relation.name, relation.identity, columns)
+
+
+def _sent_names(sent: Relation, of: SourceTable, now: SourceTable) -> dict[str, str]:
+    # The catalog has generated columns, and the log does not.
+    columns = {column.name for column in sent.columns}
+    return {name: to for name, to in names_between(of, now).items() if name in columns}
 
 
 def relation_of(table: SourceTable) -> Relation:
