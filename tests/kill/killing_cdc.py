@@ -37,7 +37,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "chunk states": (ChunkStore, "save"),
     "table state": (FollowedStates, "save"),
     "chunk read": (captured_table, "read_chunk"),
-    "chunk rows": (CapturedTable, "_typed"),
+    "chunk rows": (CapturedTable, "typed"),
     "chunk committed": (MirrorTarget, "copy"),
     "group's chunk committed": (PlainTarget, "copy"),
     "table altered": (evolved_table, "alter_target"),

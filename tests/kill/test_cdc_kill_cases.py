@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.kill.killing_cdc import KillPoint, job_ends
+from tests.kill.killing_cdc import STEPS, KillPoint, job_ends
 from tests.support.databases.postgres_server import PostgresServer, postgres_server
 from tests.support.databases.synced_database import SyncedDatabase
 from widetable_cdc import Sync, SyncConfig
@@ -148,3 +148,10 @@ def _group(shop: SyncedDatabase, column: str, sequence: str) -> SyncConfig:
         "group": {"columns": [column], "sequence": sequence},
     }
     return shop.config(limits={"chunk-rows": 30}, table={f"public.{column}": table})
+
+
+def test_each_step_is_a_function_of_the_job() -> None:
+    absent = [
+        step for step, (owner, name) in STEPS.items() if not callable(getattr(owner, name, 0))
+    ]
+    assert absent == []
