@@ -169,8 +169,8 @@ def check_position(status: SlotStatus, position: int) -> None:
             f"the replication slot {status.name!r}",
             found=f"a slot at {lsn_text(status.confirmed_lsn)}, ahead of the job",
             expected=f"one that is at most at {lsn_text(position)}",
-            action="Copy the tables again: changes between the two were taken by another reader, or the slot was "
-            "made anew.",
+            action="Changes between the two were taken by another reader, or the slot was made anew. Run "
+            "`widetable cdc drop-slot FILE`, then run the job again: it copies the tables again.",
         )
 
 

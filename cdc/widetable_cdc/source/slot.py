@@ -171,7 +171,8 @@ def no_slot(name: str) -> InvalidError:
         f"the replication slot {name!r}",
         found="no slot of that name",
         expected="the slot that the job made",
-        action="Copy the tables again: changes since the slot was dropped cannot be read.",
+        action="Changes since it was dropped cannot be read. Run `widetable cdc drop-slot FILE`, then run the job "
+        "again: it copies the tables again.",
     )
 
 

@@ -118,7 +118,7 @@ def test_a_slot_of_another_database_or_plugin_is_refused(database: Database) -> 
 def test_a_lost_slot_is_refused_with_the_way_on() -> None:
     """Case 19; test_slot.py shows that the server says it."""
     lost = replace(_STATUS, wal_status="lost", restart_lsn=None, reason="wal_removed")
-    with pytest.raises(InvalidError, match=r"lost slot \(wal_removed\).*copy the tables again"):
+    with pytest.raises(InvalidError, match=r"lost slot \(wal_removed\).*copies the tables again"):
         check_slot(lost, "shop")
 
 

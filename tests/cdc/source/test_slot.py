@@ -118,3 +118,12 @@ def test_a_server_without_room_for_a_slot_says_what_to_raise() -> None:
             pytest.raises(InvalidError, match="raise max_replication_slots"),
         ):
             Slot(connection, "job").create()
+
+
+def test_a_slot_that_was_dropped_beside_a_job_names_the_way_on(database: Database) -> None:
+    with session(database.dsn, "shop") as connection:
+        slot = Slot(connection, database.name)
+        slot.create()
+        slot.drop()
+        with pytest.raises(InvalidError, match="drop-slot FILE"):
+            slot.advance(1)
