@@ -23,6 +23,7 @@ from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.evolved_table import Evolution
 from widetable_cdc.jobs.followed_states import FollowedStates
+from widetable_cdc.source import chunk_rows
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.publication import Publication
 from widetable_cdc.source.slot import Slot
@@ -86,7 +87,7 @@ def chunk_line(table: str, low: int | None, high: int | None) -> str:
 
 
 def _note_reads(reads: Path) -> None:
-    original = captured_table.read_chunk
+    original = chunk_rows.read_chunk
 
     def read(
         dsn: str, name: str, table: SourceTable, select: Any, key_range: ChunkRange, *rest: Any
@@ -95,7 +96,7 @@ def _note_reads(reads: Path) -> None:
             file.write(chunk_line(table.name, key_range.low, key_range.high) + "\n")
         return original(dsn, name, table, select, key_range, *rest)
 
-    captured_table.read_chunk = read  # type: ignore[assignment]
+    vars(captured_table)["read_chunk"] = read
 
 
 def _arm(point: KillPoint) -> None:

@@ -212,10 +212,11 @@ class CapturedTables:
     def resume(self, name: str, *, recopy: bool) -> None:
         """Let the next start copy a table again. The target of a parked table is made again: its key may differ now.
 
-        A wide table that has a group of the source stays: other streams fill it, too.
+        A wide table that has a group of the source stays: other streams fill it, too. The target of a table that is
+        followed stays as well, and is made if somebody dropped it.
         """
         state = self._state(name)
-        if state.status in _FOLLOWED:
+        if state.status in _FOLLOWED and not recopy:
             return
         if not recopy:
             raise InvalidError(

@@ -201,7 +201,7 @@ class Sync:
         CapturedTables(self.config).mark(table, Status.PAUSED, "paused by hand")
 
     def resume(self, table: str, *, recopy: bool = False) -> None:
-        """Take a parked or paused table in again, with the next start of the job.
+        """Take a parked or paused table in again, or copy a table again, with the next start of the job.
 
         Parameters
         ----------

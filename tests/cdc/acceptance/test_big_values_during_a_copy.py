@@ -38,7 +38,7 @@ class HaltedJob:
         self._tables.end_copies(self._link.position)
 
     def chunk(self) -> None:
-        assert self._sync._copy_next(self.table, self._tables)
+        assert self._tables.copy_next(self._link, self.table)
 
 
 @contextmanager

@@ -85,3 +85,25 @@ def test_a_job_writes_nothing_where_nothing_changed(shop: SyncedDatabase) -> Non
     before = shop.table().snapshots()[-1].id
     shop.run()
     assert shop.table().snapshots()[-1].id == before
+
+
+def test_a_target_that_somebody_dropped_is_made_and_copied_again(shop: SyncedDatabase) -> None:
+    shop.execute("insert into t values (1, 'a')")
+    shop.run()
+    wt.Catalog(str(shop.warehouse)).drop_table("shop.t")
+    shop.execute("insert into t values (2, 'b')")
+    with pytest.raises(wt.NotFoundError, match=r"shop\.t"):
+        shop.run()
+    Sync(shop.config()).resume("public.t", recopy=True)
+    shop.run()
+    assert shop.target() == shop.source()
+
+
+def test_a_table_that_streams_is_copied_again_on_demand(shop: SyncedDatabase) -> None:
+    shop.execute("insert into t values (1, 'a')")
+    target = {"warehouse": str(shop.warehouse), "database": "shop", "barriers": False}
+    shop.run(target=target)
+    shop.table().write([{"id": 1, "name": "wrong"}, {"id": 7, "name": "wrong"}])
+    Sync(shop.config(target=target)).resume("public.t", recopy=True)
+    shop.run(target=target)
+    assert shop.target() == shop.source()
