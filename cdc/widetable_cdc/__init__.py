@@ -6,15 +6,20 @@ status = job.run(until="caught-up")
 
 from __future__ import annotations
 
-from widetable_cdc.debezium.debezium_apply import (
-    DebeziumResult,
-    DebeziumSettings,
-    apply_debezium,
-)
-from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
-from widetable_cdc.jobs.sync import Sync
-from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
-from widetable_cdc.jobs.verification import TableDifferences, VerifyReport
+import typing
+
+if typing.TYPE_CHECKING:
+    from widetable_cdc.debezium.debezium_apply import (
+        DebeziumResult,
+        DebeziumSettings,
+        apply_debezium,
+    )
+    from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
+    from widetable_cdc.jobs.sync import Sync
+    from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
+    from widetable_cdc.jobs.verification import TableDifferences, VerifyReport
+else:
+    from widetable_cdc.public_names import imported as __getattr__  # noqa: F401
 
 __all__ = [
     "DebeziumResult",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import typing
+
 from widetable_spark.data_source import WidetableDataSource
-from widetable_spark.jobs.cdc_apply import cdc_apply
 from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.jobs.maintaining import maintain
 from widetable_spark.joining.joining import lookup_join
@@ -21,6 +22,11 @@ from widetable_spark.startup.worker_heap import (
     settle as settle,  # it acts when all others are imported
 )
 from widetable_spark.writing.query_batch import write_batch
+
+if typing.TYPE_CHECKING:
+    from widetable_spark.jobs.cdc_apply import cdc_apply
+else:
+    from widetable_spark.startup.late_names import imported as __getattr__  # noqa: F401
 
 __all__ = [
     "CommitProgress",

@@ -71,6 +71,7 @@ from widetable.read.split import SplitRead
 from widetable.read.stream_plan import Limits, Start, start_of
 from widetable.runtime.derived_value import derived_value
 from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.late_names import late_names
 from widetable.runtime.machine_clock import now_millis
 from widetable.runtime.moment import epoch_millis
 from widetable.runtime.worker_thread import Task, WorkerThread
@@ -149,6 +150,7 @@ __all__ = [
     "kernel",
     "last_identifier",
     "last_seen_text",
+    "late_names",
     "local_path",
     "locate",
     "measured",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from widetable import InvalidError
-from widetable.connector import counted, size_text
+from widetable.connector import counted
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.captured_tables import CapturedTables
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
@@ -30,7 +30,6 @@ from widetable_cdc.jobs.round import run_round
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncStatus
 from widetable_cdc.jobs.verification import Verification, VerifyReport
-from widetable_cdc.source.lsn import lsn_text
 
 _log = logging.getLogger("widetable")
 # New tables are looked for that often, while the job runs.
@@ -244,8 +243,8 @@ class Sync:
             has_moved = run_round(link, tables)
             has_moved |= self._copy(link, tables, stop)
             tables.end_copies(link.position)
-            if not has_moved or isinstance(goal_lsn, int):
-                has_moved |= tables.pass_on(link.position) if not has_moved else False
+            if not has_moved:
+                has_moved = tables.pass_on(link.position)
             if _is_reached(goal, goal_lsn, link, tables):
                 tables.pass_on(link.position)
                 return
@@ -299,11 +298,3 @@ def _is_reached(
     if goal is None or tables.copying() or tables.are_ending():
         return False
     return goal == COPIED or (isinstance(goal_lsn, int) and link.position >= goal_lsn)
-
-
-def progress_line(name: str, changes: int, commits: int, position: int, held_bytes: int) -> str:
-    """Return the line that the log has for a round."""
-    return (
-        f"{name}: {counted(changes, 'change')} in {counted(commits, 'commit')}, log at {lsn_text(position)}, "
-        f"{size_text(held_bytes)} held by the slot"
-    )
