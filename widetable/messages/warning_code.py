@@ -27,7 +27,7 @@ class WarningText(NamedTuple):
 
 class WarningCode(Enum):
     """All warnings. The first digit of a code is its subject: 1 writes and commits, 2 maintenance and expiry, 3 damage,
-    4 derived tables, 5 lookup caches, 6 Spark, 7 the service, 8 findings of `inspect`.
+    4 derived tables, 5 lookup caches, 6 Spark, 7 the service, 8 findings of `inspect`, 9 databases.
     """
 
     NO_MAINTAINER = WarningText(
@@ -300,6 +300,21 @@ class WarningCode(Enum):
         "WT-W806",
         "A writer of a table under barriers delays the barriers, or is ahead of the clock.",
         "Do what the message says; `widetable doctor PATH` prints the command.",
+    )
+    SLOT_IN_DANGER = WarningText(
+        "WT-W901",
+        "A replication slot holds much of the database's log, or the server is about to remove what it holds.",
+        "Let the job catch up at once; raise `max_slot_wal_keep_size`, or `max-held` if the disk is large enough.",
+    )
+    TABLE_COPIED_AGAIN = WarningText(
+        "WT-W902",
+        "A table of a database is copied again, because its log does not say what its rows are.",
+        "Nothing. Readers see the old values until then.",
+    )
+    TABLE_PARKED = WarningText(
+        "WT-W903",
+        "A table of a database is left out, because its target cannot follow it. The other tables go on.",
+        "Correct what the message names, then run `widetable cdc resume FILE TABLE --recopy`.",
     )
 
     @property

@@ -12,12 +12,11 @@ from typing import Final
 import pyarrow as pa
 
 from widetable import Catalog, InvalidError, NotFoundError, Table
+from widetable.connector import engine_of
 from widetable_cdc.debezium.connect_schema import RecordForm
 from widetable_cdc.debezium.target_columns import new_columns, table_change
 
 _SEQUENCE_FIELD: Final = "sequence.field"
-_ENGINE: Final = "merge-engine"
-_MIRROR: Final = "deduplicate"
 
 
 def target_table(catalog: Catalog, name: str) -> Table | None:
@@ -26,12 +25,12 @@ def target_table(catalog: Catalog, name: str) -> Table | None:
         table = catalog.table(name)
     except NotFoundError:
         return None
-    engine = table.schema.options.get(_ENGINE, _MIRROR)
-    if engine != _MIRROR:
+    engine = engine_of(table.schema)
+    if engine.mixes_records or engine.stores_keys_once:
         raise InvalidError(
             f"table {name!r}",
-            found=f"merge engine {engine!r}",
-            expected=f"merge engine {_MIRROR!r}: rows replace rows, and nulls are values",
+            found=f"merge engine {engine.name!r}",
+            expected="merge engine 'deduplicate': rows replace rows, and nulls are values",
             action="Apply the records to a table of their own.",
         )
     return table

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from widetable import Catalog, ConflictError, InvalidError, NotFoundError, UnsupportedError
-from widetable.connector import did_you_mean, last_identifier
+from widetable.connector import WarningCode, did_you_mean, last_identifier, warn
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
@@ -330,7 +330,14 @@ class CapturedTables:
         state, plan = replace(table.state, form=evolved.form), table.plan
         oid, again = table.source.oid, evolved.copies_again
         if again is not None:
-            _log.warning("%s: %s is copied again: %s", self._config.name, state.relation, again)
+            warn(
+                _log,
+                WarningCode.TABLE_COPIED_AGAIN,
+                "%s: %s is copied again: %s",
+                self._config.name,
+                state.relation,
+                again,
+            )
             plan = self._planned(state.form.table)
             state = replace(state, status=Status.COPYING)
         self._change(state)
@@ -364,7 +371,14 @@ class CapturedTables:
         state = self.states[name]
         if state.status is Status.PARKED:
             return
-        _log.warning("%s: %s is parked: %s", self._config.name, name, reason)
+        warn(
+            _log,
+            WarningCode.TABLE_PARKED,
+            "%s: %s is parked: %s",
+            self._config.name,
+            name,
+            reason,
+        )
         self._open.pop(state.form.table.oid, None)
         self._change(replace(state, status=Status.PARKED, reason=reason))
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from widetable import InvalidError
+from widetable.connector import WarningCode, warn
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
@@ -163,7 +164,7 @@ class SourceLink:
         """Log what a person should know of the slot, once until the slot is well again."""
         warning = slot_warning(self.slot_status(), self.config.limits.max_held_bytes)
         if warning is not None and not self._has_warned:
-            _log.warning("%s: %s", self.config.name, warning)
+            warn(_log, WarningCode.SLOT_IN_DANGER, "%s: %s", self.config.name, warning)
         self._has_warned = warning is not None
 
     def drop(self) -> None:

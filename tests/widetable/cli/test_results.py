@@ -56,7 +56,8 @@ CALLS = """
     warmup
 """.strip().splitlines()
 # They write rows or a script, in formats of their own.
-OTHERS = {"read", "changes", "completion"}
+# cdc needs a database: tests/cdc/test_page.py.
+OTHERS = {"read", "changes", "completion", "cdc"}
 REMOVING = {
     "branch drop PATH side --dry-run": "branch side would be deleted",
     "consumer delete PATH totals --dry-run": "consumer totals would be deleted",
