@@ -28,6 +28,7 @@ _COMPACTION = _LSM + "test_compaction.py::test_"
 _RULES = _MERGE + "test_rules.py::test_"
 _PLANS = _LSM + "test_bucket_plan.py::test_"
 _LOOKED_UP = _OPERATIONS + "compaction/test_changelog_after_append.py::test_"
+_OLD_LEVELS = _OPERATIONS + "compaction/test_old_levels.py::test_"
 _RACES = _COMMIT + "transaction/test_commit_races.py::test_"
 _DYNAMIC = _OPERATIONS + "writes/test_dynamic_tables.py::test_"
 _LOST = _OPERATIONS + "history/test_lost_snapshots.py::test_"
@@ -232,8 +233,8 @@ WRITING: Final[dict[str, tuple[str, ...]]] = {
     ),
     "default of num-levels": (_WRITING + "the_default_of_num_levels_follows_trigger_and_producer",),
     "compaction of older levels": (
-        _LOOKED_UP + "old_levels_are_compacted_behind_a_commit",
-        _LOOKED_UP + "commits_go_on_while_old_levels_are_compacted",
+        _OLD_LEVELS + "old_levels_are_compacted_behind_a_commit",
+        _OLD_LEVELS + "commits_go_on_while_old_levels_are_compacted",
     ),
     "changelog of a writer that did not get": (
         _LOOKED_UP + "who_does_not_get_the_lease_is_served_by_its_holder",
