@@ -296,19 +296,7 @@ def _without_truncates(changes: Changes, name: str, truncate: str) -> Changes:
 
 
 def _kept(batch: ChangeBatch, is_truncate: Mask) -> ChangeBatch:
-    index = pa.array(np.flatnonzero(~is_truncate))
-    rows = np.asarray(index)
-    return replace(
-        batch,
-        kinds=batch.kinds[rows],
-        old_rows=batch.old_rows[rows],
-        ordinals=batch.ordinals[rows],
-        xids=batch.xids[rows],
-        end_lsns=batch.end_lsns[rows],
-        new=batch.new.take(index),
-        unchanged={name: mask[rows] for name, mask in batch.unchanged.items()},
-        old=None if batch.old is None else batch.old.take(index),
-    )
+    return batch.taken(np.flatnonzero(~is_truncate))
 
 
 def _result(

@@ -51,19 +51,7 @@ class FormChanges:
 
     def taken(self, rows: Longs) -> FormChanges:
         """Return some changes, in this order."""
-        index, changes = pa.array(rows), self.changes
-        taken = replace(
-            changes,
-            kinds=changes.kinds[rows],
-            old_rows=changes.old_rows[rows],
-            ordinals=changes.ordinals[rows],
-            xids=changes.xids[rows],
-            end_lsns=changes.end_lsns[rows],
-            new=changes.new.take(index),
-            unchanged={name: mask[rows] for name, mask in changes.unchanged.items()},
-            old=self.old.take(index),
-        )
-        return FormChanges(taken, self.events.take(index))
+        return FormChanges(self.changes.taken(rows), self.events.take(pa.array(rows)))
 
 
 def sorted_by_position(parts: Sequence[FormChanges]) -> tuple[list[FormChanges], int]:

@@ -46,8 +46,8 @@ class CapturedTable:
 
     names: the target's name of each column of the source that is applied. types: of the target's columns. plan: the
     chunks while it is copied, else None. floor_xid: the least xmin of a snapshot that a chunk may be read in.
-    may_hold_rows: whether a range that is to be read may have rows in the target. passed: the LSN that the target is
-    known to be complete at. skips_to: changes up to this LSN are left out, and no chunk is read before it. truncate:
+    may_hold_rows: whether a range that is to be read may have rows in the target. position: the LSN up to which the
+    target has the changes. skips_to: changes up to this LSN are left out, and no chunk is read before it. truncate:
     "apply" deletes all rows, "ignore" keeps them, "stop" raises InvalidError.
     """
 

@@ -35,6 +35,7 @@ from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
 from widetable_cdc.jobs.target_table import make_target, opened
 from widetable_cdc.log.changes import ChangeBatch, Relation
 from widetable_cdc.source.key_bounds import key_ranges
+from widetable_cdc.source.lsn import lsn_text
 from widetable_cdc.source.server_checks import changed_members, table_problem, unsent_parts
 from widetable_cdc.source.slot import SlotStatus
 from widetable_cdc.source.source_table import SourceTable
@@ -302,11 +303,23 @@ class CapturedTables:
 
     def _add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
         target, fields = make_target(self._catalog, self._config, table)
+        self._check_position(target, link.highest_position())
         plan = self._planned(table)
         form = AppliedForm(relation_of(table), table, fields)
         state = FollowedState(name, Status.COPYING, target, form)
         self._change(state)
         self._follow(table.oid, state, plan, floor)
+
+    def _check_position(self, target: str, highest: int) -> None:
+        """Refuse a target that has changes of a server whose log went further: it would pass by those of this one."""
+        position = last_identifier(self._catalog.table(target), self._config.user) or 0
+        if position > highest:
+            raise InvalidError(
+                f"table {target}",
+                found=f"changes of this job up to {lsn_text(position)}, from another server",
+                expected=f"none behind {lsn_text(highest)}, where the log of this server begins",
+                action="Drop the table, or give the job another name or another target.",
+            )
 
     def _follow(self, oid: int, state: FollowedState, plan: ChunkPlan | None, floor: int) -> None:
         is_copying = state.status is Status.COPYING

@@ -61,6 +61,7 @@ class SourceLink:
         self._publication = Publication(self.connection, config.source.publication)
         self._slot = Slot(self.connection, config.source.slot)
         self._is_prepared = False
+        self._has_made_slot = False
         self._has_warned = False
 
     @classmethod
@@ -100,6 +101,7 @@ class SourceLink:
             if not is_new:
                 raise self._gone()
             status = self._slot.create()
+            self._has_made_slot = True
         source = self.config.source
         self.transport = PeekTransport(
             source.dsn, self.config.name, source.slot, source.publication
@@ -137,6 +139,13 @@ class SourceLink:
         ).fetchone()
         assert row is not None, "a function returns a row"
         return int(str(row[0]))
+
+    def highest_position(self) -> int:
+        """Return the LSN that no target of this server is ahead of: where a new slot begins, else the end of the log.
+
+        Targets that are ahead have changes of another server, and would pass this one's by.
+        """
+        return self.position if self._has_made_slot else self.server_lsn()
 
     def server_lsn(self) -> int:
         """Return up to where the server's log is written."""

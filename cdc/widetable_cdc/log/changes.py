@@ -13,7 +13,7 @@ and `ordinals` orders changes over all of them. Texts are as the server sent the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -87,6 +87,21 @@ class ChangeBatch:
     new: pa.RecordBatch
     unchanged: dict[str, npt.NDArray[np.bool_]]
     old: pa.RecordBatch | None
+
+    def taken(self, rows: npt.NDArray[np.int64]) -> ChangeBatch:
+        """Return some of the changes, in the order of `rows`, int64[m]."""
+        index = pa.array(rows)
+        return replace(
+            self,
+            kinds=self.kinds[rows],
+            old_rows=self.old_rows[rows],
+            ordinals=self.ordinals[rows],
+            xids=self.xids[rows],
+            end_lsns=self.end_lsns[rows],
+            new=self.new.take(index),
+            unchanged={name: mask[rows] for name, mask in self.unchanged.items()},
+            old=None if self.old is None else self.old.take(index),
+        )
 
 
 @dataclass(frozen=True)

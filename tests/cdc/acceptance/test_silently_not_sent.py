@@ -73,3 +73,29 @@ def test_a_table_that_is_made_again_is_parked(shop: SyncedDatabase) -> None:
     Sync(shop.config()).resume("public.t", recopy=True)
     shop.run()
     assert [row["id"] for row in shop.target()] == [2]
+
+
+def test_a_target_that_is_ahead_of_a_new_server_is_parked(
+    shop: SyncedDatabase, tmp_path: Path
+) -> None:
+    with postgres_server() as other:
+        other.execute(f"create database {shop.name}")
+        elsewhere = shop.config(source={"dsn": other.dsn_of(shop.name)})
+        other.execute(
+            "create table t (id int primary key, name text, big text)", database=shop.name
+        )
+        other.execute("insert into t values (7, 'new')", database=shop.name)
+        lsn = "select pg_current_wal_lsn() - '0/0'::pg_lsn"
+        while shop.execute(lsn) <= other.execute(lsn):
+            shop.execute("select pg_logical_emit_message(true, 'x', 'x')", "select pg_switch_wal()")
+        shop.execute("insert into t values (1)")
+        shop.run()
+        shop.execute("insert into t values (2)")
+        shop.run()
+        Sync(shop.config()).drop_slot()
+        status = Sync(elsewhere).run("caught-up")
+        assert [one.status.value for one in status.tables] == ["parked"]
+        assert "another server" in status.tables[0].reason
+        wt.Catalog(str(shop.warehouse)).drop_table("shop.t")
+        Sync(elsewhere).run("caught-up")
+        assert [row["id"] for row in shop.target()] == [7]
