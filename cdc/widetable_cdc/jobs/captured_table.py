@@ -29,6 +29,7 @@ from widetable_cdc.copying.pending import not_yet_seen
 from widetable_cdc.copying.range_condition import range_condition
 from widetable_cdc.copying.visibility import counts
 from widetable_cdc.jobs.chunk_errors import write_chunk_errors
+from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.followed_states import FollowedState, Status
 from widetable_cdc.log.changes import ChangeBatch, Relation
 from widetable_cdc.source.chunk_range import ChunkRange
@@ -168,21 +169,13 @@ class CapturedTable:
     def typed(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a chunk with the target's types; bad ones go to the table of errors."""
         for batch in read.batches:
-            casts = {
-                name: self.types[name].from_copied(batch.column(name))
-                for name in batch.schema.names
-            }
-            bad = np.zeros(batch.num_rows, dtype=np.bool_)
-            for cast in casts.values():
-                bad |= cast.bad
-            rows = pa.RecordBatch.from_pydict({name: cast.values for name, cast in casts.items()})
-            if bad.any():
+            copied = copied_rows(batch, self.types)
+            if copied.bad.any():
                 write_chunk_errors(
-                    self.errors, self.state.relation, self.key, batch, casts, read.lsn
+                    self.errors, self.state.relation, self.key, batch, copied.casts, read.lsn
                 )
-                rows = rows.filter(pa.array(~bad))
-            if rows.num_rows:
-                yield rows
+            if copied.good.num_rows:
+                yield copied.good
 
     def inherit(self, before: CapturedTable) -> None:
         """Take over what an earlier object of the table knows of the copy that goes on."""

@@ -16,19 +16,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.connector import counted
 from widetable_cdc.copying.range_condition import range_condition
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.config import SyncConfig
+from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.row_differences import RowDifferences, row_differences
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import read_chunk
 from widetable_cdc.source.key_bounds import key_ranges
-from widetable_cdc.source.sql_name import quoted
 
 _EXAMPLES: Final = 5
 
@@ -129,25 +128,17 @@ class Verification:
 
     def _source_rows(self, table: CapturedTable, each: ChunkRange) -> tuple[pa.Table, pa.Table]:
         """Return the rows of a range with the target's types, and the keys of those that it cannot hold."""
-        columns = table.copied_columns()
-        select = [
-            f"{table.types[target].select(quoted(column))} AS {quoted(target)}"
-            for column, target in columns.items()
-        ]
-        schema = pa.schema([(name, table.types[name].arrow) for name in columns.values()])
+        names = table.copied_columns().values()
+        schema = pa.schema([(name, table.types[name].arrow) for name in names])
         good, refused = [], []
-        source = self.config.source
-        with read_chunk(source.dsn, self.config.name, table.source, select, each) as read:
+        dsn, job = self.config.source.dsn, self.config.name
+        with read_chunk(dsn, job, table.source, table.selected(), each) as read:
             for batch in read.batches:
-                casts = {
-                    name: table.types[name].from_copied(batch.column(name)) for name in schema.names
-                }
-                bad = np.zeros(batch.num_rows, dtype=np.bool_)
-                for cast in casts.values():
-                    bad |= cast.bad
-                rows = pa.table({name: cast.values for name, cast in casts.items()})
-                good.append(rows.filter(pa.array(~bad)).cast(schema))
-                refused.append(rows.filter(pa.array(bad)).cast(schema))
+                copied = copied_rows(batch, table.types)
+                good.append(pa.Table.from_batches([copied.good]).cast(schema))
+                refused.append(
+                    pa.Table.from_batches([copied.rows.filter(pa.array(copied.bad))]).cast(schema)
+                )
         empty = schema.empty_table()
         return (
             pa.concat_tables(good) if good else empty,
