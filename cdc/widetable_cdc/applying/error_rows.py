@@ -134,5 +134,5 @@ def _bad_row(rows: pa.Table) -> InvalidError:
         f"table {first['relation']}, key {first['key']}",
         found=f"{counted(rows.num_rows, 'row')} that cannot be applied; the first: {first['reason']}",
         expected="values that the types of the target hold",
-        action="Map the column to STRING, correct the row, or set on-error = 'park': bad rows go to a table.",
+        action="Correct the row at the source, or set on-error = 'park': bad rows go to a table then.",
     )

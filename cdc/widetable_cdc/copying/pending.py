@@ -1,6 +1,6 @@
 """Which changes of the log are to be applied while a table is copied chunk by chunk. Pure.
 
-    key  ─► chunk ─► its snapshot ─► sees the change's transaction: the chunk's rows have it already, pass it by
+    key  ─► chunk ─► its snapshot ─► sees the change's transaction: the chunk's rows have it already, skip it
                                 ─► does not, or the chunk is not read yet: apply it
 
 Positions in the log are never compared with chunks: a transaction can be in the log and not yet visible.

@@ -1,6 +1,6 @@
 """One table of the source and its target: the changes of a round, and the next chunk of the full copy.
 
-    COPYING      chunk 0 ─► chunk 1 ─► ... beside rounds, whose changes pass a chunk by that has seen them
+    COPYING      chunk 0 ─► chunk 1 ─► ... beside rounds; a change is skipped if the chunk of its key has seen it
     STREAMING    rounds alone: the log has passed the snapshots of all chunks
 
 A round is one commit of the target. A chunk is one commit as well; its state is saved behind it, so a job that is

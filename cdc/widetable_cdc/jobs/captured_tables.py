@@ -311,7 +311,7 @@ class CapturedTables:
         self._follow(table.oid, state, plan, floor)
 
     def _check_position(self, target: str, highest: int) -> None:
-        """Refuse a target that has changes of a server whose log went further: it would pass by those of this one."""
+        """Refuse a target that has changes of a server whose log went further: it would skip those of this one."""
         position = last_identifier(self._catalog.table(target), self._config.user) or 0
         if position > highest:
             raise InvalidError(

@@ -143,7 +143,7 @@ class SourceLink:
     def highest_position(self) -> int:
         """Return the LSN that no target of this server is ahead of: where a new slot begins, else the end of the log.
 
-        Targets that are ahead have changes of another server, and would pass this one's by.
+        A target that is ahead has changes of another server, and would skip those of this one.
         """
         return self.position if self._has_made_slot else self.server_lsn()
 

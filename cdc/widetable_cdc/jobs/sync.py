@@ -5,7 +5,7 @@
 
 All that a job must remember is in tables: the position of a target in its own snapshots (`Target.position`), chunks and
 forms of tables beside it. The slot is confirmed after all commits of a round, so a job that is killed anywhere gets the
-round again, and targets that have it pass it by.
+round again, and targets that have it skip it.
 
 Raises InvalidError for a server, slot or table that a job cannot follow, StorageError for a server that does not
 answer, and what commits raise.

@@ -162,7 +162,7 @@ def check_position(status: SlotStatus, position: int) -> None:
     """Check that the slot has not gone beyond what the job confirmed. position: that of the job's last `confirm`.
 
     A slot that is a little behind is well: a server that crashed sends again what was confirmed since its last
-    checkpoint, and tables pass by what they have.
+    checkpoint, and tables skip what they have.
     """
     if status.confirmed_lsn is not None and status.confirmed_lsn > position:
         raise InvalidError(
