@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from widetable import InvalidError
-from widetable.connector import counted
+from widetable.connector import arguments, counted
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.captured_tables import CapturedTables
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
@@ -63,7 +63,9 @@ class Sync:
     def __init__(self, config: SyncConfig | str | Path | Mapping[str, Any]) -> None:
         if isinstance(config, str | Path):
             config = read_config(config)
-        self.config = config if isinstance(config, SyncConfig) else config_of(config)
+        if not isinstance(config, SyncConfig):
+            config = config_of(arguments.mapping(config, "config"))
+        self.config = config
         self._link: SourceLink | None = None
         self._tables: CapturedTables | None = None
 
@@ -95,7 +97,9 @@ class Sync:
             Another process writes under the job's name.
         """
         goal = _checked_goal(until)
-        stop = stop or threading.Event()
+        stop = (
+            threading.Event() if stop is None else arguments.instance(stop, threading.Event, "stop")
+        )
         self.prepare(keep=True)
         try:
             self._follow(goal, stop)
@@ -176,9 +180,10 @@ class Sync:
         StorageError
             The server or the warehouse does not answer.
         """
+        name = None if table is None else arguments.text(table, "table")
         with SourceLink.looking(self.config) as link:
             comparing = Verification(self.config, link)
-            tables = CapturedTables(self.config).opened(table)
+            tables = CapturedTables(self.config).opened(name)
             compared = tuple(comparing.compared(each) for each in tables)
             status = link.slot_status()
         behind = max(0, status.server_lsn - (status.confirmed_lsn or status.server_lsn))
@@ -197,7 +202,8 @@ class Sync:
         NotFoundError
             The job has no such table.
         """
-        CapturedTables(self.config).mark(table, Status.PAUSED, "paused by hand")
+        name = arguments.text(table, "table")
+        CapturedTables(self.config).mark(name, Status.PAUSED, "paused by hand")
 
     def resume(self, table: str, *, recopy: bool = False) -> None:
         """Take a parked or paused table in again, or copy a table again, with the next start of the job.
@@ -216,7 +222,8 @@ class Sync:
         NotFoundError
             The job has no such table.
         """
-        CapturedTables(self.config).resume(table, recopy=recopy)
+        name, again = arguments.text(table, "table"), arguments.flag(recopy, "recopy")
+        CapturedTables(self.config).resume(name, recopy=again)
 
     def drop_slot(self) -> None:
         """Drop the slot and the publication of the job, so that the server keeps no log for it.
@@ -282,7 +289,8 @@ class Sync:
 
 
 def _checked_goal(until: str | int | None) -> str | int | None:
-    if until is None or until in (COPIED, CAUGHT_UP) or (isinstance(until, int) and until >= 0):
+    is_lsn = isinstance(until, int) and not isinstance(until, bool) and until >= 0
+    if until is None or until in (COPIED, CAUGHT_UP) or is_lsn:
         return until
     raise InvalidError(
         "until",
