@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import widetable as wt
+import widetable_cdc
 import widetable_meta
 import widetable_spark
 
@@ -31,6 +32,8 @@ def test_reference_has_every_public_name_with_its_docstring(site: Path) -> None:
     assert [name for name in widetable_spark.__all__ if f'id="{name}"' not in spark] == []
     service = text_of(api / "widetable_meta.html")
     assert [name for name in widetable_meta.__all__ if f'id="{name}"' not in service] == []
+    databases = text_of(api / "widetable_cdc.html")
+    assert [name for name in widetable_cdc.__all__ if f'id="{name}"' not in databases] == []
     assert (api / "widetable" / "connector.html").exists()
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import widetable as wt
+import widetable_cdc
 import widetable_meta
 from tests.meta.service_process import serving
 from widetable import connector, errors
@@ -23,6 +24,7 @@ Owner = type | Callable[..., Any]
 OWNERS: tuple[Owner, ...] = (
     *(getattr(wt, name) for name in wt.__all__),
     *(getattr(widetable_meta, name) for name in widetable_meta.__all__),
+    *(getattr(widetable_cdc, name) for name in widetable_cdc.__all__),
 )
 # What engines build on; the files of some have no room for sections. A decorator, which its own module describes.
 BRIEF = {"check_published", "held_leases", "kernel"}
@@ -46,6 +48,7 @@ NEVER_FAIL = {
     "LookupSession.close",
     "Session.snapshot_ids",
     "Session.close",
+    "Sync.close",
     "TableScan.loosened",
     "ChangeFollower.close",
     "WidetableError.__init__",

@@ -49,19 +49,21 @@ DECIMALS: Final = ("precise", "string", "double")
 class DebeziumSettings:
     """How records of Debezium's JSON are read and applied; picklable.
 
-    Parameters
+    Attributes
     ----------
-    placeholder : str, default "__debezium_unavailable_value"
-        What stands for a big value that a change does not carry: Debezium's `unavailable.value.placeholder`.
-    decimals : str, default "precise"
-        Debezium's `decimal.handling.mode`, precise, string or double, for texts in DECIMAL columns. A schema in the
-        records says it better.
-    on_error : str, default "park"
-        What to do with records that cannot be applied: `park` stores them in `<db>.__cdc_errors`, `stop` raises.
-    truncate : str, default "apply"
-        What to do with a truncate: `apply` deletes all rows, `ignore` keeps them, `stop` raises.
-    table_options : dict of str to str, default None
-        The options of a table that is missing. None: none.
+    placeholder : str
+        What stands for a big value that a change does not carry: Debezium's `unavailable.value.placeholder`. By
+        default "__debezium_unavailable_value".
+    decimals : str
+        Debezium's `decimal.handling.mode`, "precise" (the default), "string" or "double", for texts in DECIMAL columns.
+        A schema in the records says it better.
+    on_error : str
+        What to do with records that cannot be applied: "park" (the default) stores them in `<db>.__cdc_errors`, "stop"
+        raises.
+    truncate : str
+        What to do with a truncate: "apply" (the default) deletes all rows, "ignore" keeps them, "stop" raises.
+    table_options : dict of str to str or None
+        The options of a table that is missing. None, the default: none.
 
     Raises
     ------
@@ -166,9 +168,10 @@ def apply_debezium(
     >>> import widetable as wt
     >>> import widetable_cdc
     >>> catalog = wt.Catalog("warehouse")
-    >>> users = catalog.create_table("shop.users", {"id": "BIGINT", "city": "STRING"}, primary_key=["id"])
+    >>> columns = {"id": "BIGINT", "city": "STRING"}
+    >>> mirror = catalog.create_table("shop.mirrored", columns, primary_key=["id"])
     >>> lines = ['{"before":null,"after":{"id":1,"city":"Oslo"},"op":"c"}']
-    >>> widetable_cdc.apply_debezium(catalog, "shop.users", lines, commit_user="crm").rows
+    >>> widetable_cdc.apply_debezium(catalog, "shop.mirrored", lines, commit_user="crm").rows
     1
     """
     job = DebeziumJob.checked(catalog, table, commit_user, key, settings)

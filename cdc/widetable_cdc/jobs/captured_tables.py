@@ -199,7 +199,8 @@ class CapturedTables:
 
     def opened(self, name: str | None = None) -> list[CapturedTable]:
         """Return the tables that are copied or streaming, opened for reading; one alone if it is named."""
-        states = self.states.values() if name is None else [self._state(name)]
+        every = [state for _, state in sorted(self.states.items())]
+        states = every if name is None else [self._state(name)]
         return [
             opened(self._catalog, self._config, state, self._errors)
             for state in states

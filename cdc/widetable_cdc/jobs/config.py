@@ -125,7 +125,25 @@ class TableConfig:
 
 @dataclass(frozen=True)
 class SyncConfig:
-    """A job. tables, exclude: patterns of schema.table. table: what is special, by schema.table."""
+    """The configuration of a job, checked. `read_config` and `config_of` make it.
+
+    Attributes
+    ----------
+    name : str
+        The job's name: lower-case letters, digits and underscores.
+    source : SourceConfig
+        The database, its publication and its slot.
+    target : TargetConfig
+        The warehouse, and what targets are called and have as options.
+    tables, exclude : tuple of str
+        Patterns of schema.table: those that are followed, and those of them that are not.
+    limits : RoundLimits
+        How much a round and a chunk have.
+    rules : Rules
+        What the job does with what has no single right answer.
+    table : dict of str to TableConfig
+        What is special about tables, by schema.table.
+    """
 
     name: str
     source: SourceConfig
@@ -137,11 +155,37 @@ class SyncConfig:
     table: Mapping[str, TableConfig] = field(default_factory=dict)
 
     def of(self, schema: str, name: str) -> TableConfig:
-        """Return what is special about a table of the source."""
+        """Return what is special about a table of the source.
+
+        Parameters
+        ----------
+        schema : str
+            The schema of the table.
+        name : str
+            Its name.
+
+        Returns
+        -------
+        TableConfig
+            Its section, or one of defaults.
+        """
         return self.table.get(f"{schema}.{name}", TableConfig())
 
     def target_name(self, schema: str, name: str) -> str:
-        """Return the full name of the target of a table of the source."""
+        """Return the full name of the target of a table of the source.
+
+        Parameters
+        ----------
+        schema : str
+            The schema of the table.
+        name : str
+            Its name.
+
+        Returns
+        -------
+        str
+            The name as `db.table`.
+        """
         base = self.of(schema, name).target or name
         return f"{self.target.database}.{self.target.prefix}{base}{self.target.suffix}"
 
@@ -152,7 +196,25 @@ class SyncConfig:
 
 
 def read_config(path: str | Path) -> SyncConfig:
-    """Read the configuration of a job from a TOML file."""
+    """Read the configuration of a job from a TOML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, in UTF-8; docs/bring-a-database-along.md describes its entries.
+
+    Returns
+    -------
+    SyncConfig
+        The checked configuration.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file.
+    InvalidError
+        The file is no TOML, or an entry is unknown, missing or wrong; the error names it.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError as cause:
@@ -182,7 +244,31 @@ def read_config(path: str | Path) -> SyncConfig:
 
 
 def config_of(entries: Mapping[str, Any]) -> SyncConfig:
-    """Check the entries of a configuration, as TOML gives them, and return the job's configuration."""
+    """Check the entries of a configuration, and return it.
+
+    Parameters
+    ----------
+    entries : dict of str to any
+        The entries, as a TOML file has them.
+
+    Returns
+    -------
+    SyncConfig
+        The checked configuration.
+
+    Raises
+    ------
+    InvalidError
+        An entry is unknown, missing or wrong; the error names it.
+
+    Examples
+    --------
+    >>> import widetable_cdc
+    >>> target = {"warehouse": "warehouse", "database": "shop", "prefix": "crm_"}
+    >>> entries = {"name": "shop", "tables": ["public.*"], "source": {"dsn": "host=db"}, "target": target}
+    >>> widetable_cdc.config_of(entries).target_name("public", "orders")
+    'shop.crm_orders'
+    """
     top = Entries("", entries)
     name = top.text("name")
     config = SyncConfig(

@@ -46,6 +46,13 @@ class Sync:
     config : SyncConfig, str, Path or dict
         The configuration, the path of its TOML file, or its entries.
 
+    Raises
+    ------
+    InvalidError
+        An entry of the configuration is unknown, missing or wrong.
+    NotFoundError
+        There is no such file.
+
     Examples
     --------
     >>> import widetable_cdc

@@ -18,7 +18,23 @@ from widetable_cdc.source.lsn import lsn_text
 
 @dataclass(frozen=True)
 class SyncedTable:
-    """A table. position: the LSN that its target has; None before the first. chunks, chunks_done: of the full copy."""
+    """The state of one table of a job.
+
+    Attributes
+    ----------
+    relation : str
+        The table of the source, as schema.table.
+    target : str
+        The table that follows it, as `db.table`.
+    status : Status
+        Copying, streaming, parked, paused or gone.
+    reason : str
+        Why it is parked, paused or gone; else empty.
+    position : int or None
+        The LSN up to which the target has the changes; None before the first one.
+    chunks, chunks_done : int
+        The number of ranges of the full copy, and how many are in the target; 0 if nothing is copied.
+    """
 
     relation: str
     target: str
@@ -29,7 +45,13 @@ class SyncedTable:
     chunks_done: int
 
     def line(self) -> str:
-        """Return the state as one line."""
+        """Write the state as one line.
+
+        Returns
+        -------
+        str
+            The line, without its end.
+        """
         start = f"{self.relation} -> {self.target}: {self.status.value}"
         if self.status is Status.COPYING:
             return f"{start}, {self.chunks_done} of {self.chunks} chunks"
@@ -41,9 +63,24 @@ class SyncedTable:
 
 @dataclass(frozen=True)
 class SyncStatus:
-    """A job. confirmed_lsn: the slot may forget the log up to here. wal_status: of the slot; None without a slot.
+    """The state of a job.
 
-    behind_bytes: between the confirmed position and the server's. errors: the number of rows in the table of bad rows.
+    Attributes
+    ----------
+    name : str
+        The job's name.
+    confirmed_lsn : int or None
+        The LSN up to which the server may forget the log; None without a slot.
+    server_lsn : int
+        The LSN at which the server's log ends.
+    held_bytes : int
+        How much of the log the server keeps for the slot.
+    wal_status : str or None
+        The standing of the slot: reserved, extended, unreserved or lost; None without a slot.
+    errors : int
+        The number of bad rows of the job in `__cdc_errors`.
+    tables : tuple of SyncedTable
+        The tables, in the order of their names.
     """
 
     name: str
@@ -56,6 +93,7 @@ class SyncStatus:
 
     @property
     def behind_bytes(self) -> int:
+        """The bytes of log between the confirmed position and the end of the server's log."""
         return 0 if self.confirmed_lsn is None else max(0, self.server_lsn - self.confirmed_lsn)
 
     @property
@@ -65,7 +103,13 @@ class SyncStatus:
         return is_parked or self.wal_status in ("unreserved", "lost")
 
     def lines(self) -> list[str]:
-        """Return the state as lines for people."""
+        """Write the state for people.
+
+        Returns
+        -------
+        list of str
+            A line for the job, one for each table, and one for bad rows if there are any.
+        """
         at = "no slot" if self.confirmed_lsn is None else f"log at {lsn_text(self.confirmed_lsn)}"
         first = (
             f"{self.name}: {at}, server at {lsn_text(self.server_lsn)}, {size_text(self.behind_bytes)} behind, "
@@ -77,7 +121,13 @@ class SyncStatus:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as values of JSON."""
+        """Return the state as values of JSON.
+
+        Returns
+        -------
+        dict of str to any
+            The attributes, with tables as dicts, and `behind_bytes`.
+        """
         value = asdict(self) | {"behind_bytes": self.behind_bytes}
         value["tables"] = [{**asdict(one), "status": one.status.value} for one in self.tables]
         return value

@@ -34,9 +34,24 @@ _EXAMPLES: Final = 5
 
 @dataclass(frozen=True)
 class TableDifferences:
-    """A table that was compared. rows: of the source. bad: rows of the source that the target cannot hold.
+    """What the comparison of one table found.
 
-    missing, extra, different: numbers of keys. columns: that differ. examples: some of the keys, as texts.
+    Attributes
+    ----------
+    relation : str
+        The table of the source, as schema.table.
+    target : str
+        The table that follows it, as `db.table`.
+    rows : int
+        The number of rows of the source.
+    bad : int
+        How many of them the target cannot hold; they are left aside.
+    missing, extra, different : int
+        The number of keys that only the source has, that only the target has, and whose values differ.
+    columns : tuple of str
+        The columns in which values differ, by their names in the target.
+    examples : tuple of str
+        Some of the keys, as texts.
     """
 
     relation: str
@@ -51,10 +66,17 @@ class TableDifferences:
 
     @property
     def is_equal(self) -> bool:
+        """Whether no key differs."""
         return not (self.missing or self.extra or self.different)
 
     def line(self) -> str:
-        """Return the result as one line."""
+        """Write the result as one line.
+
+        Returns
+        -------
+        str
+            The line, without its end.
+        """
         start = f"{self.relation} -> {self.target}: {counted(self.rows, 'row')}"
         bad = f", {counted(self.bad, 'bad row')} left aside" if self.bad else ""
         if self.is_equal:
@@ -67,7 +89,15 @@ class TableDifferences:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a comparison found. behind_bytes: log that the job had not confirmed at the end."""
+    """What a comparison of tables with their source found.
+
+    Attributes
+    ----------
+    tables : tuple of TableDifferences
+        The tables, in the order of their names.
+    behind_bytes : int
+        The bytes of log that the job had not confirmed at the end.
+    """
 
     tables: tuple[TableDifferences, ...]
     behind_bytes: int
@@ -78,7 +108,13 @@ class VerifyReport:
         return all(table.is_equal for table in self.tables)
 
     def lines(self) -> list[str]:
-        """Return the report as lines for people."""
+        """Write the report for people.
+
+        Returns
+        -------
+        list of str
+            A line for each table, and one if the job is behind.
+        """
         lines = [table.line() for table in self.tables]
         if not self.is_equal and self.behind_bytes:
             lines.append(
@@ -87,7 +123,13 @@ class VerifyReport:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as values of JSON."""
+        """Return the report as values of JSON.
+
+        Returns
+        -------
+        dict of str to any
+            The attributes, with tables as dicts, and `is_equal`.
+        """
         tables = [asdict(table) | {"is_equal": table.is_equal} for table in self.tables]
         return {"is_equal": self.is_equal, "behind_bytes": self.behind_bytes, "tables": tables}
 
