@@ -18,7 +18,13 @@ from pdoc.doc import Module
 
 from docs.site.reference_page import anchors_of, page_of, place_of
 
-MODULES: Final = ("widetable", "widetable_spark", "widetable_meta", "widetable_cdc", "widetable.connector")
+MODULES: Final = (
+    "widetable",
+    "widetable_spark",
+    "widetable_meta",
+    "widetable_cdc",
+    "widetable.connector",
+)
 _EVIDENCE: Final = ("decisions/", "facts/")
 # Letters of a cell that is a sentence: a column of such is too narrow on a phone.
 _SENTENCE: Final = 60
