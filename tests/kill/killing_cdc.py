@@ -17,7 +17,7 @@ from tests.kill.killing_file_io import kill_now
 from tests.support.faults.forked import in_a_child
 from widetable.storage.local import LocalFileIO
 from widetable_cdc import Sync, SyncConfig
-from widetable_cdc.applying.target import MirrorTarget, PlainTarget
+from widetable_cdc.applying.target import BarrierTarget, PlainTarget
 from widetable_cdc.jobs import captured_table, captured_tables, evolved_table
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
@@ -39,16 +39,16 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "table state": (FollowedStates, "save"),
     "chunk read": (captured_table, "read_chunk"),
     "chunk rows": (CapturedTable, "typed"),
-    "chunk committed": (MirrorTarget, "copy"),
+    "chunk committed": (BarrierTarget, "copy"),
     "group's chunk committed": (PlainTarget, "copy"),
     "table altered": (evolved_table, "alter_target"),
     "rows filled": (Evolution, "_fill"),
-    "round committed": (MirrorTarget, "apply"),
+    "round committed": (BarrierTarget, "apply"),
     "group's round committed": (PlainTarget, "apply"),
     "confirmed": (PeekTransport, "confirm"),
     "copy ended": (CapturedTable, "end_copy"),
     "chunk states dropped": (ChunkStore, "drop"),
-    "barrier passed": (MirrorTarget, "pass_to"),
+    "barrier passed": (BarrierTarget, "complete"),
     "file published": (LocalFileIO, "publish"),
 }
 

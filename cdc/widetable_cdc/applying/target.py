@@ -1,7 +1,9 @@
 """Targets: tables that changes of a source are applied to, each commit once.
 
-    MirrorTarget    a table of the job under barriers of 1 ms; the LSN is the barrier
-    PlainTarget     a table without barriers; or a group of a wide table, which other streams fill as well
+    BarrierTarget   a table under barriers; `barrier_line` says which barrier a round belongs to
+    PlainTarget     a table without barriers
+
+Either is a mirror of a table of the source, or a group of a wide table, which other streams fill as well.
 
 A round is one commit with the commit user `cdc/<job>`, the LSN of its end as identifier, and the snapshot property
 `widetable.cdc.lsn`. The position of a target is its last identifier: the table has all rounds up to there, and a
@@ -9,7 +11,7 @@ repeated round commits nothing. A chunk of the full copy has no identifier. It r
 repeated.
 
 A chunk under barriers belongs to the barrier that is open, so a session does not show a half copied table, and plain
-scans do. The barrier is never the clock's: labels of a writer do not go back, and an LSN is below the clock.
+scans do.
 
 A group takes the LSN into its sequence column, and a -D empties the group alone: the row stays, with nulls in the
 group. So a table in which deletes of this group remove whole rows is refused.
@@ -19,7 +21,7 @@ Raises InvalidError for such a table, and what writes raise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -28,12 +30,11 @@ import pyarrow.compute as pc
 
 from widetable import BarrierWriter, Catalog, CommitResult, InvalidError, Table
 from widetable.connector import ROW_KIND_COLUMN, last_identifier
+from widetable_cdc.applying.barrier_line import BarrierLine
 from widetable_cdc.applying.last_states import INSERTED
 from widetable_cdc.applying.round_rows import Round, RoundRows, deletes, live_keys
 
 LSN_PROPERTY: Final = "widetable.cdc.lsn"
-# A barrier that is surely complete: records for it go to the first one that is not.
-_OPEN_BARRIER: Final = 1
 _REMOVING: Final = "partial-update.remove-record-on-sequence-group"
 
 
@@ -64,19 +65,38 @@ class Target(Protocol):
         as a condition on keys, if rows of it may be there; live keys of it that `rows` lacks are deleted.
         """
 
-    def pass_to(self, lsn: int) -> CommitResult | None:
-        """Declare that the table has all changes up to an LSN, without rows; None where nothing is committed for it."""
+    def complete(self, barrier: int) -> CommitResult | None:
+        """Declare that the table has all records up to a barrier; None where nothing is committed for it."""
+
+    def leave(self) -> None:
+        """Let the table go on without the job: nobody waits for its barriers."""
 
 
-class MirrorTarget:
-    """A table under barriers of 1 ms that the job fills alone."""
+class BarrierTarget:
+    """A table under barriers."""
 
-    def __init__(self, catalog: Catalog, name: str, user: str) -> None:
-        """Open the table. user: `cdc/<job>`. With the first commit an older process of it is refused."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: str,
+        user: str,
+        line: BarrierLine,
+        group: Sequence[str] | None = None,
+        sequence: str | None = None,
+    ) -> None:
+        """Open the table. user: `cdc/<job>`. With the first commit an older process of it is refused.
+
+        line: which barriers rounds belong to. group: the columns that the job fills in a table of others, with
+        `sequence` among them, the column that takes the LSN; None for a table that the job fills alone.
+        """
+        self.line = line
         self._table = catalog.table(name)
         self._user = user
-        self._join = partial(catalog.writer, name, user)
+        self._sequence = sequence
+        self._join = partial(catalog.writer, name, user, group)
         self._joined: BarrierWriter | None = None
+        if sequence is not None:
+            _check_group(self._table, sequence)
 
     @property
     def table(self) -> Table:
@@ -88,25 +108,29 @@ class MirrorTarget:
         return last_identifier(self._table, self._user)
 
     def apply(self, round: Round) -> CommitResult:
-        """Commit a round, and complete the barrier of its LSN unless the table is still copied."""
-        rows = RoundRows(self._table, round).batches()
+        """Commit a round, and complete its barrier if the line says so, unless the table is still copied."""
         return self._writer.write(
-            rows,
+            RoundRows(self._table, round, self._sequence).batches(),
             identifier=round.lsn,
-            barrier=round.lsn,
-            complete=round.completes,
+            barrier=self.line.of_round(round.lsn),
+            complete=round.completes and self.line.completes_rounds,
             properties={LSN_PROPERTY: str(round.lsn)},
         )
 
     def copy(
         self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
     ) -> CommitResult:
-        """Commit a chunk, as records of the open barrier."""
-        return self._writer.write(_chunk(self._table, rows, replaces), barrier=_OPEN_BARRIER)
+        """Commit a chunk, as records of the open barrier. A group gets the LSN as its sequence."""
+        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
+        return self._writer.write(chunk, barrier=self.line.open_barrier)
 
-    def pass_to(self, lsn: int) -> CommitResult:
-        """Complete the barrier of an LSN, so that sessions over several tables come to it."""
-        return self._writer.complete(lsn)
+    def complete(self, barrier: int) -> CommitResult | None:
+        """Declare that the table has all records of the job up to a barrier."""
+        return self._writer.complete(barrier)
+
+    def leave(self) -> None:
+        """Let the table go on without the job."""
+        self._writer.leave()
 
     # Joining is a commit: a job that starts and has nothing to write makes none.
     @property
@@ -152,8 +176,11 @@ class PlainTarget:
         chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
         return self._table.write(chunk, self._user)
 
-    def pass_to(self, lsn: int) -> None:
+    def complete(self, barrier: int) -> None:
         """Do nothing: without barriers nobody waits for it."""
+
+    def leave(self) -> None:
+        """Do nothing: without barriers nobody waits for the job."""
 
 
 def _chunk(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable import InvalidError
+from widetable_cdc.applying.barrier_line import ClockLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Reread, Round, Spares
@@ -49,7 +50,8 @@ class CapturedTable:
     chunks while it is copied, else None. floor_xid: the least xmin of a snapshot that a chunk may be read in.
     may_hold_rows: whether a range that is to be read may have rows in the target. position: the LSN up to which the
     target has the changes. skips_to: changes up to this LSN are left out, and no chunk is read before it. truncate:
-    "apply" deletes all rows, "ignore" keeps them, "stop" raises InvalidError.
+    "apply" deletes all rows, "ignore" keeps them, "stop" raises InvalidError. clock: the line of its barriers, if they
+    are moments of the clock.
     """
 
     state: FollowedState
@@ -63,6 +65,7 @@ class CapturedTable:
     position: int = 0
     skips_to: int = 0
     truncate: str = "apply"
+    clock: ClockLine | None = None
     _applied: set[int] = field(default_factory=set)
 
     @property

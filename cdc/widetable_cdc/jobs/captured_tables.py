@@ -25,6 +25,7 @@ from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
+from widetable_cdc.jobs.clock_barriers import ClockBarriers
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.evolved_table import Evolution, Evolved, relation_of
 from widetable_cdc.jobs.followed_server import SERVER
@@ -47,6 +48,7 @@ class CapturedTables:
     """The tables of a job.
 
     states: by schema.table, as they were last saved. server: the one of the last run. chunks: the states of chunks.
+    barriers: of the targets whose barriers are moments of the clock.
     """
 
     def __init__(self, config: SyncConfig) -> None:
@@ -59,6 +61,7 @@ class CapturedTables:
         self.server = self._store.load_server()
         is_stopping = config.rules.on_error == "stop"
         self._errors = ErrorTable(self._catalog, database, config.name, stops=is_stopping)
+        self.barriers = ClockBarriers(config.user)
         self._open: dict[int, CapturedTable] = {}
         self._behind: set[int] = set()
 
@@ -186,23 +189,27 @@ class CapturedTables:
 
     def pass_on(self, position: int) -> bool:
         """Complete the barrier of a position for tables that the last rounds did not touch; return whether there were
-        any.
+        any. Barriers of the clock are others (`complete_barriers`).
         """
         behind = [self._open[oid] for oid in self._behind if oid in self._open]
         for table in behind:
-            if table.plan is None:
-                table.target.pass_to(position)
+            if table.plan is None and table.clock is None:
+                table.target.complete(position)
         self._behind = {
             oid for oid in self._behind if oid in self._open and self._open[oid].plan is not None
         }
         return any(table.plan is None for table in behind)
+
+    def complete_barriers(self, position: int, *, ends: bool = False) -> None:
+        """Complete the clock's barrier, if the log is confirmed up to a position. ends: the job ends there."""
+        self.barriers.complete(self._open.values(), position, ends=ends)
 
     def opened(self, name: str | None = None) -> list[CapturedTable]:
         """Return the tables that are copied or streaming, opened for reading; one alone if it is named."""
         every = [state for _, state in sorted(self.states.items())]
         states = every if name is None else [self._state(name)]
         return [
-            opened(self._catalog, self._config, state, self._errors)
+            opened(self._catalog, self._config, state, self._errors, self.barriers)
             for state in states
             if state.status in _FOLLOWED
         ]
@@ -232,7 +239,13 @@ class CapturedTables:
         self._forget(state)
 
     def forget(self) -> None:
-        """Forget all tables, so that the next start copies them again. Targets stay: each chunk replaces its range."""
+        """Forget all tables, so that the next start copies them again. Targets stay: each chunk replaces its range.
+
+        Tables that other streams fill, too, do not wait for the job any more.
+        """
+        for table in self.opened():
+            if table.clock is not None:
+                table.target.leave()
         for state in list(self.states.values()):
             self._forget(state)
         self._store.delete(SERVER)
@@ -329,8 +342,9 @@ class CapturedTables:
             self.chunks.drop(plan)
         if plan is None and is_copying:
             plan = self._planned(state.form.table)
-        table = opened(self._catalog, self._config, state, self._errors)
+        table = opened(self._catalog, self._config, state, self._errors, self.barriers)
         table.position = table.target.position() or 0
+        self.barriers.join(table)
         table.plan = plan if is_copying else None
         table.floor_xid = floor
         self._open[oid] = table

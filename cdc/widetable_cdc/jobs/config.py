@@ -16,7 +16,8 @@
     prefix = ""                                   of the names of targets
     suffix = ""
     options = { bucket = "4" }                    of targets that the job makes
-    barriers = true                               several tables are read as of one LSN
+    barriers = "lsn"                              several tables are read as of one LSN; or "clock": together with
+                                                  tables that other streams fill; or "none"
 
     [limits]
     max-changes = 100000                          changes of a round; a transaction stays whole
@@ -47,6 +48,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,6 +70,14 @@ class SourceConfig:
     slot: str
 
 
+class Barriers(Enum):
+    """Of targets that the job makes. LSN: their numbers are positions of the log. CLOCK: moments of the clock."""
+
+    LSN = "lsn"
+    CLOCK = "clock"
+    NONE = "none"
+
+
 @dataclass(frozen=True)
 class TargetConfig:
     """The warehouse, and what targets that the job makes are called and have as options."""
@@ -77,7 +87,7 @@ class TargetConfig:
     prefix: str = ""
     suffix: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
-    barriers: bool = True
+    barriers: Barriers = Barriers.LSN
 
 
 @dataclass(frozen=True)
@@ -335,7 +345,7 @@ def _target(part: Entries) -> TargetConfig:
         prefix=part.optional_text("prefix") or "",
         suffix=part.optional_text("suffix") or "",
         options=part.options("options"),
-        barriers=part.flag("barriers", default=True),
+        barriers=Barriers(part.choice("barriers", [each.value for each in Barriers])),
     )
     part.end()
     return target

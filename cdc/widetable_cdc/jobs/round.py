@@ -3,7 +3,8 @@
     part of the log ─► decoded ─► for each table: forms that differ ─► evolution ─► changes ─► commit
                                   all tables done ─► confirm the end of the last transaction
 
-A part without a transaction of the publication lets the slot follow the server's log. Raises what the source, the
+A part without a transaction of the publication lets the slot follow the server's log. A round that a killed job left
+in some tables only is finished first, as it was (`barrier_line`). Raises what the source, the
 decoder and the targets raise; nothing is confirmed then, and the next round gets the part again.
 """
 
@@ -29,7 +30,8 @@ def _most_changes(config: SyncConfig) -> int:
 
 def run_round(link: SourceLink, tables: CapturedTables) -> bool:
     """Run a round; return whether the log had changes."""
-    part = link.transport.changes(link.position, _most_changes(link.config))
+    upto = tables.barriers.unfinished(link.position)
+    part = link.transport.changes(link.position, _most_changes(link.config), upto)
     log = link.decoder.decode(part.data)
     end_lsn = log.end_lsn
     if end_lsn is None:

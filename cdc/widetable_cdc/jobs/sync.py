@@ -261,7 +261,9 @@ class Sync:
                 has_moved = tables.pass_on(link.position)
             if _is_reached(goal, goal_lsn, link, tables):
                 tables.pass_on(link.position)
+                tables.complete_barriers(link.position, ends=True)
                 return
+            tables.complete_barriers(link.position)
             if time.monotonic() - looked > _LOOK_SECONDS:
                 link.warn_of_slot()
                 tables.take_in(link)

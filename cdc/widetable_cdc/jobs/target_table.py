@@ -12,18 +12,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from widetable import Catalog, InvalidError, NotFoundError
+from widetable import Catalog, InvalidError, NotFoundError, Table
+from widetable.connector import interval_of
+from widetable_cdc.applying.barrier_line import BarrierLine, ClockLine, LsnLine
 from widetable_cdc.applying.error_rows import ErrorTable
-from widetable_cdc.applying.target import MirrorTarget, PlainTarget, Target
+from widetable_cdc.applying.target import BarrierTarget, PlainTarget, Target
 from widetable_cdc.evolution.alteration import field_ids
 from widetable_cdc.jobs.captured_table import CapturedTable
-from widetable_cdc.jobs.config import SyncConfig, TableConfig
+from widetable_cdc.jobs.clock_barriers import ClockBarriers
+from widetable_cdc.jobs.config import Barriers, SyncConfig, TableConfig
 from widetable_cdc.jobs.followed_states import FollowedState
 from widetable_cdc.jobs.target_fit import check_fit
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.values.column_type import TargetType, column_type
 
 _INTERVAL: Final = "widetable.barrier-interval"
+_INTERVALS: Final = {Barriers.LSN: "1 ms", Barriers.CLOCK: "10 s"}
 
 
 def make_target(
@@ -42,8 +46,8 @@ def make_target(
         if special.group is not None:
             raise
         options = {**config.target.options, **special.options}
-        if config.target.barriers:
-            options.setdefault(_INTERVAL, "1 ms")
+        if config.target.barriers is not Barriers.NONE:
+            options.setdefault(_INTERVAL, _INTERVALS[config.target.barriers])
         target = catalog.create_table(
             name,
             {
@@ -66,29 +70,55 @@ def column_types(config: SyncConfig, table: SourceTable) -> Mapping[str, TargetT
 
 
 def opened(
-    catalog: Catalog, config: SyncConfig, state: FollowedState, errors: ErrorTable
+    catalog: Catalog,
+    config: SyncConfig,
+    state: FollowedState,
+    errors: ErrorTable,
+    barriers: ClockBarriers,
 ) -> CapturedTable:
-    """Open the target of a table."""
+    """Open the target of a table. barriers: of the job, where they are those of the clock."""
     special = config.of(state.form.table.schema, state.form.table.name)
     types = column_types(config, state.form.table)
     names = _names(special, state.form.table)
+    line = _line(catalog.table(state.target), config, special, barriers)
     return CapturedTable(
         state=state,
-        target=_target(catalog, config, special, state.target),
+        target=_target(catalog, config, special, state.target, line),
         names=names,
         types={target: types[source] for source, target in names.items()},
         errors=errors,
+        clock=line if isinstance(line, ClockLine) else None,
         truncate=config.rules.truncate,
     )
 
 
-def _target(catalog: Catalog, config: SyncConfig, special: TableConfig, name: str) -> Target:
-    table = catalog.table(name)
-    if special.group is not None:
-        return PlainTarget(table, config.user, special.group.sequence)
-    if _INTERVAL in table.schema.options:
-        return MirrorTarget(catalog, name, config.user)
-    return PlainTarget(table, config.user)
+def _line(
+    table: Table, config: SyncConfig, special: TableConfig, barriers: ClockBarriers
+) -> BarrierLine | None:
+    """Return which barriers rounds of a table belong to; None for a table without."""
+    if _INTERVAL not in table.schema.options:
+        return None
+    interval = interval_of(table.schema, table.path)
+    # Other streams label their rows by the clock, which an LSN is far below.
+    is_alone = special.group is None and interval == 1
+    if is_alone and config.target.barriers is Barriers.LSN:
+        return LsnLine()
+    return barriers.line(interval)
+
+
+def _target(
+    catalog: Catalog,
+    config: SyncConfig,
+    special: TableConfig,
+    name: str,
+    line: BarrierLine | None,
+) -> Target:
+    group = special.group
+    sequence = None if group is None else group.sequence
+    if line is None:
+        return PlainTarget(catalog.table(name), config.user, sequence)
+    columns = None if group is None else [*group.columns, group.sequence]
+    return BarrierTarget(catalog, name, config.user, line, columns, sequence)
 
 
 def _names(special: TableConfig, table: SourceTable) -> dict[str, str]:

@@ -38,15 +38,15 @@ COPY_TRAILER: Final = b"\xff\xff"
 _PEEK: Final = r"""
 SELECT '\x000300000008'::bytea || pg_lsn_send(lsn) || '\x00000004'::bytea || xidsend(xid)
        || int4send(length(data)) || data
-FROM pg_logical_slot_peek_binary_changes($1::text::name, NULL, $2::int4, VARIADIC
+FROM pg_logical_slot_peek_binary_changes($1::text::name, NULLIF($4::text, '')::pg_lsn, $2::int4, VARIADIC
      ARRAY['proto_version', '1', 'publication_names', $3::text])
 """
 
 
 @dataclass(frozen=True)
 class LogPart:
-    """Bytes of the log in COPY's binary format. server_lsn: up to where the log was flushed before it was read, so
-    with no row in the bytes nothing of the publication was committed up to there.
+    """Bytes of the log in COPY's binary format. server_lsn: up to where the log was flushed before it was read, or
+    where it was to stop: with no row in the bytes nothing of the publication was committed up to there.
     """
 
     data: bytes
@@ -60,9 +60,9 @@ class LogPart:
 class Transport(Protocol):
     """A source of changes. One process uses it."""
 
-    def changes(self, after_lsn: int, max_changes: int) -> LogPart:
+    def changes(self, after_lsn: int, max_changes: int, upto_lsn: int | None = None) -> LogPart:
         """Return transactions that were committed behind `after_lsn`, in their order, perhaps with earlier ones before
-        them. max_changes: stop at the end of the transaction that reaches it.
+        them. max_changes: stop at the end of the transaction that reaches it. upto_lsn: where one ends, to stop there.
         """
 
     def confirm(self, lsn: int) -> None:
@@ -90,18 +90,20 @@ class PeekTransport:
             self._connection.close()
             raise
 
-    def changes(self, after_lsn: int, max_changes: int) -> LogPart:
+    def changes(self, after_lsn: int, max_changes: int, upto_lsn: int | None = None) -> LogPart:
         """See `Transport.changes`. Raises InvalidError if the slot was moved beyond what this job confirmed."""
         status = self._checked_status(after_lsn)
         data = io.BytesIO()
         data.write(COPY_HEADER)
-        parameters = (self._slot.name, max_changes, self._publication)
+        upto = "" if upto_lsn is None else lsn_text(upto_lsn)
+        parameters = (self._slot.name, max_changes, self._publication, upto)
         with self._arrow.cursor() as cursor:
             stream = arrow_stream(self._arrow, cursor, _PEEK, self._subject, parameters)
             for batch in stream.batches:
                 data.write(_bytes_of(batch.column(0)))
         data.write(COPY_TRAILER)
-        return LogPart(data.getvalue(), status.server_lsn)
+        flushed = status.server_lsn
+        return LogPart(data.getvalue(), flushed if upto_lsn is None else min(flushed, upto_lsn))
 
     def confirm(self, lsn: int) -> None:
         """Let the server forget what was committed up to `lsn`, as `Transport.confirm` says."""

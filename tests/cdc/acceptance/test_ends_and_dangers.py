@@ -101,7 +101,7 @@ def test_a_target_that_somebody_dropped_is_made_and_copied_again(shop: SyncedDat
 
 def test_a_table_that_streams_is_copied_again_on_demand(shop: SyncedDatabase) -> None:
     shop.execute("insert into t values (1, 'a')")
-    target = {"warehouse": str(shop.warehouse), "database": "shop", "barriers": False}
+    target = {"warehouse": str(shop.warehouse), "database": "shop", "barriers": "none"}
     shop.run(target=target)
     shop.table().write([{"id": 1, "name": "wrong"}, {"id": 7, "name": "wrong"}])
     Sync(shop.config(target=target)).resume("public.t", recopy=True)

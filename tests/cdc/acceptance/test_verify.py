@@ -38,7 +38,7 @@ def test_each_difference_is_named(shop: SyncedDatabase) -> None:
     target = {
         "warehouse": str(shop.warehouse),
         "database": "shop",
-        "barriers": False,
+        "barriers": "none",
         "options": {"widetable.fsync": "false"},
     }
     shop.execute("insert into t values (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import Catalog
+from widetable_cdc.applying.barrier_line import LsnLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Round
 from widetable_cdc.applying.row_events import row_events
-from widetable_cdc.applying.target import MirrorTarget
+from widetable_cdc.applying.target import BarrierTarget
 from widetable_cdc.log.changes import ChangeBatch, Kind, Relation, RelationColumn
 from widetable_cdc.values.column_type import column_type
 from widetable_cdc.values.source_type import SourceType
@@ -96,7 +97,7 @@ def main(warehouse: str, count: int) -> None:
         "write-only": "true",
     }
     table = catalog.create_table("db.t", columns, primary_key=["id"], options=options)
-    target = MirrorTarget(catalog, "db.t", "cdc/shop")
+    target = BarrierTarget(catalog, "db.t", "cdc/shop", LsnLine())
 
     def apply(batch: ChangeBatch, lsn: int) -> None:
         states = last_states([row_events(batch, ["id"])])

@@ -16,11 +16,12 @@ import pytest
 from tests.cdc.applying.plain_types import DECIMAL, INT64, STRING
 from tests.cdc.applying.written_changes import Change, batches, relation
 from widetable import Catalog, InvalidError, Table
+from widetable_cdc.applying.barrier_line import LsnLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Reread, Round, Spares
 from widetable_cdc.applying.row_events import row_events
-from widetable_cdc.applying.target import LSN_PROPERTY, MirrorTarget, PlainTarget
+from widetable_cdc.applying.target import LSN_PROPERTY, BarrierTarget, PlainTarget
 from widetable_cdc.log.changes import Kind, OldRow
 
 FORM = relation("id", "name", "big")
@@ -40,9 +41,9 @@ def catalog(tmp_path: Path) -> Catalog:
 
 def mirror(
     catalog: Catalog, name: str = "db.t", columns: dict[str, str] | None = None
-) -> MirrorTarget:
+) -> BarrierTarget:
     catalog.create_table(name, columns or COLUMNS, primary_key=["id"], options=MIRROR)
-    return MirrorTarget(catalog, name, "cdc/shop")
+    return BarrierTarget(catalog, name, "cdc/shop", LsnLine())
 
 
 def errors_of(catalog: Catalog, *, stops: bool = False) -> ErrorTable:
@@ -104,7 +105,7 @@ def test_a_round_is_one_commit_that_a_repeat_does_not_add_to(catalog: Catalog) -
     assert target.position() == FIRST
     (own,) = [s for s in target.table.snapshots() if s.commit_identifier == FIRST]
     assert own.properties[LSN_PROPERTY] == own.properties["widetable.barrier"] == str(FIRST)
-    again = MirrorTarget(catalog, "db.t", "cdc/shop")
+    again = BarrierTarget(catalog, "db.t", "cdc/shop", LsnLine())
     assert not again.apply(round_of(catalog, changes, FIRST)).committed
     assert again.position() == FIRST
     with pytest.raises(InvalidError):
@@ -139,7 +140,7 @@ def test_two_tables_show_one_transaction_whole_or_not_at_all(catalog: Catalog) -
 def test_a_table_without_changes_passes_on(catalog: Catalog) -> None:
     one, two = mirror(catalog, "db.a"), mirror(catalog, "db.b")
     one.apply(round_of(catalog, [insert(1)], FIRST))
-    two.pass_to(FIRST)
+    two.complete(FIRST)
     with catalog.session(["db.a", "db.b"]) as session:
         assert session.barrier == FIRST
     assert (one.position(), two.position()) == (FIRST, None)
@@ -212,7 +213,7 @@ def test_a_bad_row_is_kept_apart_once_and_its_next_change_arrives(catalog: Catal
     assert errors.count == 1
     seen = catalog.table("db.__cdc_errors").scan().to_arrow()["time"].to_pylist()
     # A replay in another round, as after a crash between the two commits.
-    other = MirrorTarget(catalog, "db.t", "cdc/shop")
+    other = BarrierTarget(catalog, "db.t", "cdc/shop", LsnLine())
     other.apply(round_of(catalog, [*bad, change(3, "1.00", FIRST + 8)], FIRST + 8, types))
     (row,) = catalog.table("db.__cdc_errors").scan().to_arrow().to_pylist()
     assert [row.pop("time")] == seen
@@ -370,6 +371,6 @@ def test_a_table_without_barriers_is_a_mirror_too(catalog: Catalog) -> None:
     target = PlainTarget(table, "cdc/shop")
     target.copy(chunk((1, "a"), (2, "a")), lsn=0)
     target.apply(round_of(catalog, [update(1, "b"), delete(2)], FIRST))
-    target.pass_to(FIRST + 8)
+    target.complete(FIRST + 8)
     assert target.position() == FIRST
     assert rows(table) == {1: ("b", "B")}

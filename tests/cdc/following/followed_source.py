@@ -12,11 +12,12 @@ import psycopg
 import pyarrow as pa
 
 from widetable import Catalog, Table
+from widetable_cdc.applying.barrier_line import LsnLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Round
 from widetable_cdc.applying.row_events import RowEvents, row_events
-from widetable_cdc.applying.target import MirrorTarget
+from widetable_cdc.applying.target import BarrierTarget
 from widetable_cdc.evolution.actions import (
     Action,
     AddColumn,
@@ -67,7 +68,7 @@ class FollowedTable:
 
     name: str
     form: AppliedForm
-    target: MirrorTarget
+    target: BarrierTarget
     actions: list[Action] = field(default_factory=list)
     is_parked: bool = False
 
@@ -109,7 +110,9 @@ class FollowedSource:
         table = self._catalog.create_table(full, columns, primary_key=key, options=OPTIONS)
         names = {c.attnum: c.name for c in source.columns}
         form = AppliedForm(relation_of(source), source, field_ids(table, names))
-        followed = FollowedTable(name, form, MirrorTarget(self._catalog, full, "cdc/shop"))
+        followed = FollowedTable(
+            name, form, BarrierTarget(self._catalog, full, "cdc/shop", LsnLine())
+        )
         self._copy(followed)
         return followed
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from widetable_cdc.jobs.config import Group, SyncConfig, config_of, read_config
+from widetable_cdc.jobs.config import Barriers, Group, SyncConfig, config_of, read_config
 
 SHORTEST = """
 name = "shop"
@@ -35,7 +35,7 @@ def test_a_short_file_has_the_defaults_of_the_page(tmp_path: Path) -> None:
     assert job.limits.max_delay_millis == 1_000
     assert job.limits.max_held_bytes == 10 * 1024**3
     assert job.rules.on_error == "park"
-    assert job.target.barriers
+    assert job.target.barriers is Barriers.LSN
     assert job.target_name("public", "orders") == "shop.orders"
 
 

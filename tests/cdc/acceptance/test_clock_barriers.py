@@ -1,0 +1,135 @@
+"""Targets under barriers of the clock: a database, and streams beside it, are read at one moment."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+import widetable as wt
+from tests.support.databases.synced_database import SyncedDatabase
+from tests.support.faults.patience import wait_for
+from widetable_cdc import Sync, SyncConfig
+from widetable_cdc.applying.target import BarrierTarget
+
+INTERVAL = {"widetable.barrier-interval": "200 ms", "widetable.fsync": "false"}
+WIDE = {
+    "id": "INT",
+    "name": "STRING",
+    "crm_lsn": "BIGINT",
+    "clicks": "BIGINT",
+    "click_seq": "BIGINT",
+}
+GROUPS = {
+    "merge-engine": "partial-update",
+    "fields.crm_lsn.sequence-group": "name",
+    "fields.click_seq.sequence-group": "clicks",
+}
+
+
+def by_clock(shop: SyncedDatabase, **entries: Any) -> SyncConfig:
+    target = {
+        "warehouse": str(shop.warehouse),
+        "database": "shop",
+        "barriers": "clock",
+        "options": INTERVAL,
+    }
+    return shop.config(**({"target": target} | entries))
+
+
+def ids_at(shop: SyncedDatabase, tables: list[str], barrier: int | None) -> list[list[int]]:
+    catalog = wt.Catalog(str(shop.warehouse))
+    with catalog.session([f"shop.{name}" for name in tables], as_of=barrier) as session:
+        found = [session.table(f"shop.{name}").scan(columns=["id"]).to_arrow() for name in tables]
+    return [sorted(rows["id"].to_pylist()) for rows in found]
+
+
+def barriers_of(table: wt.Table) -> set[int]:
+    labels = {s.properties.get("widetable.barrier") for s in table.snapshots()}
+    return {int(label) for label in labels if label is not None}
+
+
+def test_a_job_that_ends_leaves_its_last_rows_readable_at_a_barrier(shop: SyncedDatabase) -> None:
+    shop.execute("create table u (id int primary key)")
+    shop.transaction("insert into t values (1)", "insert into u values (1)")
+    Sync(by_clock(shop)).run("caught-up")
+    shop.transaction("insert into t values (2)", "insert into u values (2)")
+    Sync(by_clock(shop)).run("caught-up")
+    assert ids_at(shop, ["t", "u"], None) == [[1, 2], [1, 2]]
+    now_millis = time.time_ns() // 1_000_000
+    assert abs(max(barriers_of(shop.table("t"))) - now_millis) < 3_600_000, "an LSN is far below"
+
+
+def test_a_job_killed_between_two_tables_gives_both_one_barrier(
+    shop: SyncedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.execute("create table u (id int primary key)")
+    Sync(by_clock(shop)).run("caught-up")
+    shop.transaction("insert into t values (1)", "insert into u values (1)")
+    with monkeypatch.context() as patch:
+        _stop_behind_the_first_commit(patch)
+        with pytest.raises(KeyboardInterrupt):
+            Sync(by_clock(shop)).run("caught-up")
+    before = [shop.table(name).scan().to_arrow().num_rows for name in ("t", "u")]
+    assert sorted(before) == [0, 1]
+    first = max(max(barriers_of(shop.table(name))) for name in ("t", "u"))
+    wait_for(lambda: time.time_ns() // 1_000_000 > first + 400)
+    shop.transaction("insert into t values (2)", "insert into u values (2)")
+    Sync(by_clock(shop)).run("caught-up")
+    common = barriers_of(shop.table("t")) & barriers_of(shop.table("u"))
+    readable = [barrier for barrier in sorted(common) if barrier >= first]
+    assert first in readable
+    for barrier in readable:
+        ours, others = ids_at(shop, ["t", "u"], barrier)
+        assert ours == others
+    assert ids_at(shop, ["t", "u"], first) == [[1], [1]]
+    assert ids_at(shop, ["t", "u"], None) == [[1, 2], [1, 2]]
+
+
+def _stop_behind_the_first_commit(patch: pytest.MonkeyPatch) -> None:
+    apply = BarrierTarget.apply
+    commits: list[Any] = []
+
+    def stopping(target: BarrierTarget, round: Any) -> Any:
+        if commits:
+            raise KeyboardInterrupt
+        commits.append(apply(target, round))
+        return commits[-1]
+
+    patch.setattr(BarrierTarget, "apply", stopping)
+
+
+def test_a_group_of_a_wide_table_is_read_at_one_barrier_with_other_streams(
+    shop: SyncedDatabase,
+) -> None:
+    catalog = wt.Catalog(str(shop.warehouse))
+    catalog.create_table("shop.wide", WIDE, primary_key=["id"], options=INTERVAL | GROUPS)
+    shop.execute("drop table t", "create table crm (id int primary key, name text)")
+    group = {"columns": ["name"], "sequence": "crm_lsn"}
+    config = by_clock(shop, table={"public.crm": {"target": "wide", "group": group}})
+    shop.execute("insert into crm values (1, 'Ann'), (2, 'Bob')")
+    clicks = catalog.writer("shop.wide", "clicks", ["clicks", "click_seq"])
+    clicks.write([{"id": 1, "clicks": 5, "click_seq": 1}])
+    Sync(config).run("caught-up")
+    assert clicks.complete().committed
+    with catalog.session(["shop.wide"]) as session:
+        rows = session.table("shop.wide").scan().to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["name"], row["clicks"]) for row in rows] == [
+        (1, "Ann", 5),
+        (2, "Bob", None),
+    ]
+    waited_for = catalog.table("shop.wide").inspect.barriers()["writer"].to_pylist()
+    assert sorted(waited_for) == sorted([config.user, "clicks"])
+
+
+def test_a_wide_table_does_not_wait_for_a_job_whose_slot_was_dropped(shop: SyncedDatabase) -> None:
+    catalog = wt.Catalog(str(shop.warehouse))
+    catalog.create_table("shop.wide", WIDE, primary_key=["id"], options=INTERVAL | GROUPS)
+    shop.execute("drop table t", "create table crm (id int primary key, name text)")
+    group = {"columns": ["name"], "sequence": "crm_lsn"}
+    job = Sync(by_clock(shop, table={"public.crm": {"target": "wide", "group": group}}))
+    job.run("caught-up")
+    assert catalog.table("shop.wide").inspect.barriers().num_rows == 1
+    job.drop_slot()
+    assert catalog.table("shop.wide").inspect.barriers().num_rows == 0
