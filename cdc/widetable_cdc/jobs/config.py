@@ -71,7 +71,7 @@ class SourceConfig:
 
 
 class Barriers(Enum):
-    """Of targets that the job makes. LSN: their numbers are positions of the log. CLOCK: moments of the clock."""
+    """The barriers of targets that the job makes: positions of the log, moments of the clock, or none."""
 
     LSN = "lsn"
     CLOCK = "clock"
