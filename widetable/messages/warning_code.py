@@ -316,6 +316,12 @@ class WarningCode(Enum):
         "A table of a database is left out, because its target cannot follow it. The other tables go on.",
         "Correct what the message names, then run `widetable cdc resume FILE TABLE --recopy`.",
     )
+    SECTION_WITHOUT_TABLE = WarningText(
+        "WT-W904",
+        "The configuration of a job has a section of a table that the database does not have, and that the job would "
+        "take.",
+        "Correct the name of the section; or do nothing, if the table comes later.",
+    )
 
     @property
     def code(self) -> str:

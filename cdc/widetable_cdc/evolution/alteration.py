@@ -58,7 +58,7 @@ def alter_target(
     name: str,
     actions: Sequence[SchemaAction],
     fields: Mapping[int, int],
-    target_of: Callable[[SourceType], str],
+    target_of: Callable[[str, SourceType], str],
     *,
     drops: bool = False,
 ) -> tuple[Table, dict[int, int]]:
@@ -80,7 +80,7 @@ def _alteration(
     schema: TableSchema,
     actions: Sequence[SchemaAction],
     fields: Mapping[int, int],
-    target_of: Callable[[SourceType], str],
+    target_of: Callable[[str, SourceType], str],
     *,
     drops: bool,
 ) -> _Alteration:
@@ -94,12 +94,12 @@ def _alteration(
             if there.name != action.new_name:
                 wanted.renames[there.name] = action.new_name
         elif isinstance(action, WidenType) and there is not None:
-            wanted.types[there.name] = target_of(action.type)
+            wanted.types[there.name] = target_of(action.name, action.type)
     ours = set(fields.values())
     added = {each.name for each in schema.fields if each.id not in ours}
     for action in actions:
         if isinstance(action, AddColumn) and action.name not in added:
-            wanted.adds[action.name] = target_of(action.type)
+            wanted.adds[action.name] = target_of(action.name, action.type)
     # A column that takes a name ends one that was only kept for its old values.
     names = {each.name for each in schema.fields}
     for new_name in (*wanted.adds, *wanted.renames.values()):

@@ -40,8 +40,8 @@ from widetable_cdc.log.changes import IDENTITY_NOTHING, Relation
 from widetable_cdc.source.source_table import SourceColumn, SourceTable
 from widetable_cdc.values.source_type import SourceType
 
-# Returns the type of the target for a type of the source, as a text.
-TargetOf: TypeAlias = Callable[[SourceType], str]
+# A column's name and its type at the source: returns the type of the target, as a text.
+TargetOf: TypeAlias = Callable[[str, SourceType], str]
 
 
 def relation_change(
@@ -90,10 +90,10 @@ def catalog_change(
     """
     old = before.table
     if now.oid != old.oid:
-        places = {(c.name, target_of(c.type)): c.attnum for c in now.columns}
+        places = {(c.name, target_of(c.name, c.type)): c.attnum for c in now.columns}
         gone = -1 - len(old.columns)
         moved = (
-            replace(c, attnum=places.get((c.name, target_of(c.type)), gone + at))
+            replace(c, attnum=places.get((c.name, target_of(c.name, c.type)), gone + at))
             for at, c in enumerate(old.columns)
         )
         old = replace(old, columns=tuple(moved))
@@ -166,7 +166,7 @@ def _key_change(before: SourceTable, now: SourceTable, target_of: TargetOf) -> P
 
     def key_of(table: SourceTable) -> list[tuple[int, str, str]]:
         columns = {column.name: column for column in table.columns}
-        return [(columns[n].attnum, n, target_of(columns[n].type)) for n in table.key]
+        return [(columns[n].attnum, n, target_of(n, columns[n].type)) for n in table.key]
 
     old, new = key_of(before), key_of(now)
     if old == new:
@@ -191,7 +191,7 @@ def _column_changes(
             continue
         if old[attnum].name != column.name:
             yield RenameColumn(attnum, old[attnum].name, column.name)
-        was, is_now = target_of(old[attnum].type), target_of(column.type)
+        was, is_now = (target_of(each.name, each.type) for each in (old[attnum], column))
         if was != is_now and is_wider(was, is_now):
             yield WidenType(attnum, column.name, column.type)
         elif was != is_now:

@@ -24,6 +24,7 @@ from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
 from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.checked_sections import check_sections
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.clock_barriers import ClockBarriers
 from widetable_cdc.jobs.config import SyncConfig
@@ -33,9 +34,8 @@ from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, St
 from widetable_cdc.jobs.row_reread import RowReread
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
-from widetable_cdc.jobs.target_table import make_target, opened
+from widetable_cdc.jobs.target_table import copied_ranges, make_target, opened
 from widetable_cdc.log.changes import ChangeBatch, Relation
-from widetable_cdc.source.key_bounds import key_ranges
 from widetable_cdc.source.lsn import lsn_text
 from widetable_cdc.source.server_checks import changed_members, table_problem, unsent_parts
 from widetable_cdc.source.slot import SlotStatus
@@ -97,6 +97,12 @@ class CapturedTables:
         if self.server is None or server.differs(self.server):
             self._store.save_server(server)
             self.server = server
+
+    def check_sections(self, link: SourceLink) -> None:
+        """Refuse sections of tables that are never taken, and entries that do not fit a table that is new."""
+        now = link.tables()
+        new = {name: table for name, table in now.items() if self._is_new(name)}
+        check_sections(self._config, new, {*now, *self.states})
 
     def _let_go(self, names: set[str]) -> None:
         """Mark tables as gone. A renamed table is gone under its old name, and new under the other one."""
@@ -379,8 +385,7 @@ class CapturedTables:
 
     def _planned(self, table: SourceTable) -> ChunkPlan:
         """Plan the copy of a table, and save the plan in place of an earlier one."""
-        source, rows = self._config.source, self._config.limits.chunk_rows
-        plan = ChunkPlan.planned(table.oid, key_ranges(source.dsn, self._config.name, table, rows))
+        plan = ChunkPlan.planned(table.oid, copied_ranges(self._config, table))
         self.chunks.plan(plan)
         return plan
 

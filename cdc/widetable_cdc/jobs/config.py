@@ -37,6 +37,7 @@
     key = ["id"]                                  default: the primary key
     partition = ["day"]
     options = { bucket = "8" }
+    types = { amount = "STRING" }                 other types than the usual ones (`wished_type.py`)
     group = { columns = ["name", "city"], sequence = "crm_lsn" }     into an existing wide table
 
 Raises InvalidError that names the entry, NotFoundError for a file that is not there.
@@ -54,6 +55,8 @@ from typing import Any, Final
 
 from widetable import InvalidError, NotFoundError
 from widetable_cdc.jobs.config_entries import Entries
+from widetable_cdc.jobs.table_config import TableConfig, table_config
+from widetable_cdc.values.wished_type import TypeWishes
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -112,25 +115,6 @@ class Rules:
     drop_column: str = "null"
     decimal: str | None = None
     every_transaction: bool = False
-
-
-@dataclass(frozen=True)
-class Group:
-    """The columns of an existing wide table that the source fills, and the bigint column that takes the LSN."""
-
-    columns: tuple[str, ...]
-    sequence: str
-
-
-@dataclass(frozen=True)
-class TableConfig:
-    """What is special about one table of the source. key: empty for the primary key."""
-
-    target: str | None = None
-    key: tuple[str, ...] = ()
-    partition: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-    group: Group | None = None
 
 
 @dataclass(frozen=True)
@@ -198,6 +182,23 @@ class SyncConfig:
         """
         base = self.of(schema, name).target or name
         return f"{self.target.database}.{self.target.prefix}{base}{self.target.suffix}"
+
+    def wishes(self, schema: str, name: str) -> TypeWishes:
+        """Return the types that the configuration wishes for a table of the source.
+
+        Parameters
+        ----------
+        schema : str
+            The schema of the table.
+        name : str
+            Its name.
+
+        Returns
+        -------
+        TypeWishes
+            Those of its section and of the rules.
+        """
+        return TypeWishes(self.of(schema, name).types, self.rules.decimal)
 
     @property
     def user(self) -> str:
@@ -289,7 +290,7 @@ def config_of(entries: Mapping[str, Any]) -> SyncConfig:
         exclude=top.texts("exclude"),
         limits=_limits(top.section("limits")),
         rules=_rules(top.section("rules")),
-        table={key: _table(part) for key, part in top.sections("table").items()},
+        table={key: table_config(part) for key, part in top.sections("table").items()},
     )
     top.end()
     for key in config.table:
@@ -381,20 +382,3 @@ def _rules(part: Entries) -> Rules:
     )
     part.end()
     return rules
-
-
-def _table(part: Entries) -> TableConfig:
-    group = part.optional_section("group")
-    table = TableConfig(
-        target=part.optional_text("target"),
-        key=part.texts("key"),
-        partition=part.texts("partition"),
-        options=part.options("options"),
-        group=None
-        if group is None
-        else Group(group.texts("columns", least=1), group.text("sequence")),
-    )
-    if group is not None:
-        group.end()
-    part.end()
-    return table

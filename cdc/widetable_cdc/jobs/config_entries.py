@@ -6,10 +6,12 @@ Raises InvalidError that names the entry with its section.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from widetable import InvalidError
 from widetable.connector import Option, did_you_mean, parse_value
+
+_SAID: Final = {"duration": "'5 s' or '500 ms'", "memory size": "'10 gb' or '512 mb'"}
 
 
 class Entries:
@@ -81,8 +83,15 @@ class Entries:
         return self._amount(Option.memory_size(self._path(name), default, "", least=1))
 
     def _amount(self, option: Option[int]) -> int:
-        value = self.optional_text(option.key.rpartition(".")[2])
-        return option.default if value is None else parse_value(option, value)
+        name = option.key.rpartition(".")[2]
+        value = self.optional_text(name)
+        if value is None:
+            return option.default
+        if value.strip().isdigit():
+            raise self._wrong(
+                name, repr(value), f"a {option.kind} with its unit, such as {_SAID[option.kind]}"
+            )
+        return parse_value(option, value)
 
     def options(self, name: str) -> dict[str, str]:
         """Take the options of a table: texts, and numbers and flags as texts."""
@@ -99,6 +108,11 @@ class Entries:
                 raise self._wrong(f"{name}.{key}", repr(each), "a text, a number or a flag")
             texts[str(key)] = str(each)
         return texts
+
+    def named_texts(self, name: str) -> dict[str, str]:
+        """Take a table of texts by names."""
+        part = self.section(name)
+        return {each: part.text(each) for each in list(part._entries)}
 
     def section(self, name: str) -> Entries:
         """Take a section; an empty one if it is absent."""

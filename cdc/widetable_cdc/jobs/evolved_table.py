@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from widetable import Catalog
+from widetable import Catalog, InvalidError
 from widetable_cdc.evolution.actions import (
     Action,
     AddColumn,
@@ -31,13 +31,17 @@ from widetable_cdc.evolution.actions import (
 )
 from widetable_cdc.evolution.alteration import alter_target, filled_rows
 from widetable_cdc.evolution.applied_form import AppliedForm, names_between
-from widetable_cdc.evolution.relation_change import applied_table, catalog_change, relation_change
+from widetable_cdc.evolution.relation_change import (
+    TargetOf,
+    applied_table,
+    catalog_change,
+    relation_change,
+)
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.log.changes import Relation, RelationColumn
 from widetable_cdc.source.source_table import SourceTable
-from widetable_cdc.values.column_type import column_type
 from widetable_cdc.values.source_type import SourceType
 
 Names = Mapping[Relation, Mapping[str, str]]
@@ -86,8 +90,27 @@ class Evolution:
         names = {sent: _sent_names(sent, of, form.table) for sent, of in tables.items()}
         return Evolved(form, names, fills)
 
-    def _target_of(self, source: SourceType) -> str:
-        return column_type(source, decimal=self.config.rules.decimal).target
+    def _target_of(self, table: SourceTable) -> TargetOf:
+        wishes = self.config.wishes(table.schema, table.name)
+
+        def target_of(column: str, source: SourceType) -> str:
+            return wishes.type_of(column, source).target
+
+        return target_of
+
+    def _refused_wish(self, now: SourceTable | None) -> Park | None:
+        """Return why a column of the source has no type of the target: its new type is not cast to the one that the
+        configuration wishes for it.
+        """
+        if now is None:
+            return None
+        target_of = self._target_of(now)
+        for column in now.columns:
+            try:
+                target_of(column.name, column.type)
+            except InvalidError as error:
+                return Park(f"column {column.name!r}: {str(error).rstrip('.')}")
+        return None
 
     def _actions(
         self, form: AppliedForm, relation: Relation
@@ -98,7 +121,10 @@ class Evolution:
         if not is_new and not self._may_be_rewritten(form):
             return (), None
         now = self.link.table(relation.schema, relation.name)
-        actions = relation_change(form, relation, now, self._target_of)
+        refused = self._refused_wish(now)
+        if refused is not None:
+            return (refused,), None
+        actions = relation_change(form, relation, now, self._target_of(form.table))
         # A catalog that is ahead of the log is not the form of a Relation that says nothing new.
         return actions, now if is_new or actions else None
 
@@ -143,7 +169,7 @@ class Evolution:
             table.state.target,
             changes,
             form.fields,
-            self._target_of,
+            self._target_of(form.table),
             drops=is_dropping,
         )
         return AppliedForm(relation, now, fields)
@@ -153,9 +179,9 @@ class Evolution:
         if not texts:
             return
         types = {column.name: column.type for column in form.columns}
-        decimal = self.config.rules.decimal
+        wishes = self.config.wishes(form.schema, form.name)
         fills = {
-            name: column_type(types[name], decimal=decimal)
+            name: wishes.type_of(name, types[name])
             .from_texts(pa.array([text], pa.large_string()))
             .values
             for name, text in texts.items()
@@ -171,7 +197,10 @@ class Evolution:
         now = self.link.table(relation.schema, relation.name)
         if now is None:
             return Evolved(form, park="it was dropped")
-        actions = catalog_change(form, now, self._target_of)
+        refused = self._refused_wish(now)
+        if refused is not None:
+            return Evolved(form, park=refused.reason)
+        actions = catalog_change(form, now, self._target_of(form.table))
         for action in actions:
             if isinstance(action, Park):
                 return Evolved(form, park=action.reason)

@@ -133,6 +133,7 @@ class Sync:
             link = SourceLink(self.config)
             try:
                 tables = CapturedTables(self.config)
+                tables.check_sections(link)
                 link.prepare(tables.server, is_new=not tables.states)
                 tables.take_in(link)
             except BaseException:

@@ -7,7 +7,6 @@ making a table raises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -19,12 +18,15 @@ from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.target import BarrierTarget, PlainTarget, Target
 from widetable_cdc.evolution.alteration import field_ids
 from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.checked_sections import check_section, column_types
 from widetable_cdc.jobs.clock_barriers import ClockBarriers
-from widetable_cdc.jobs.config import Barriers, SyncConfig, TableConfig
+from widetable_cdc.jobs.config import Barriers, SyncConfig
 from widetable_cdc.jobs.followed_states import FollowedState
+from widetable_cdc.jobs.table_config import TableConfig
 from widetable_cdc.jobs.target_fit import check_fit
+from widetable_cdc.source.chunk_range import ChunkRange
+from widetable_cdc.source.key_bounds import key_ranges
 from widetable_cdc.source.source_table import SourceTable
-from widetable_cdc.values.column_type import TargetType, column_type
 
 _INTERVAL: Final = "widetable.barrier-interval"
 _INTERVALS: Final = {Barriers.LSN: "1 ms", Barriers.CLOCK: "10 s"}
@@ -34,6 +36,7 @@ def make_target(
     catalog: Catalog, config: SyncConfig, table: SourceTable
 ) -> tuple[str, dict[int, int]]:
     """Make the target of a table if it is absent. Returns its full name, and the field of each column by attnum."""
+    check_section(config, table)
     special = config.of(table.schema, table.name)
     name = config.target_name(table.schema, table.name)
     names, key, types = _names(special, table), _key(special, table), column_types(config, table)
@@ -63,10 +66,12 @@ def make_target(
     )
 
 
-def column_types(config: SyncConfig, table: SourceTable) -> Mapping[str, TargetType]:
-    """Return the types of the target's columns, by their names at the source."""
-    decimal = config.rules.decimal
-    return {column.name: column_type(column.type, decimal=decimal) for column in table.columns}
+def copied_ranges(config: SyncConfig, table: SourceTable) -> tuple[ChunkRange, ...]:
+    """Return the ranges in which a table is read. It is one where the target has the key's column as another type."""
+    source, name = config.source, config.name
+    if table.key and table.key[0] in config.wishes(table.schema, table.name).types:
+        return (ChunkRange(),)
+    return key_ranges(source.dsn, name, table, config.limits.chunk_rows)
 
 
 def opened(

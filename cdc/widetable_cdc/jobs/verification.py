@@ -25,9 +25,9 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.row_differences import RowDifferences, row_differences
 from widetable_cdc.jobs.source_link import SourceLink
+from widetable_cdc.jobs.target_table import copied_ranges
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import read_chunk
-from widetable_cdc.source.key_bounds import key_ranges
 
 _EXAMPLES: Final = 5
 
@@ -143,10 +143,7 @@ class Verification:
 
     def compared(self, table: CapturedTable) -> TableDifferences:
         """Compare all rows of a table."""
-        source = self.config.source
-        ranges = key_ranges(
-            source.dsn, self.config.name, table.source, self.config.limits.chunk_rows
-        )
+        ranges = copied_ranges(self.config, table.source)
         rows = bad = 0
         left: list[RowDifferences] = []
         for each in ranges:

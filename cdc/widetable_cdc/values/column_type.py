@@ -10,12 +10,15 @@ DECIMAL. Pure.
     numeric(p, s), 0 <= s <= p <= 38            DECIMAL(p, s)
     other numeric                               STRING, exact; or the DECIMAL that is wished for, rounded to its scale
     date                                        DATE
-    time(n), timestamp(n), timestamptz(n)       TIME(n), TIMESTAMP(n), TIMESTAMP_LTZ(n); 6 without n
+    time(n), n <= 3                             TIME(n)
+    other time                                  STRING, exact
+    timestamp(n), timestamptz(n)                TIMESTAMP(n), TIMESTAMP_LTZ(n); 6 without n
     bytea                                       BYTES
     arrays                                      ARRAY of the type of their elements
     all others                                  STRING, as the server prints them, with a note
 
-Paimon keeps milliseconds in a TIME of any n, so a time with microseconds is a bad value, not a shorter one.
+Paimon keeps milliseconds in a TIME of any n, so a type with microseconds is a STRING, as Debezium's times of
+microseconds are (`debezium/value_form.py`).
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ _MOST_DIGITS: Final = 38
 _BOX: Final = 603
 _NUMERIC: Final = 1700
 _TIME: Final = 1083
+_MILLIS_DIGITS: Final = 3
 # Types whose target depends on nothing but the type: oid -> target and reading.
 _PLAIN: Final[dict[int, tuple[str, ValueReading]]] = {
     16: ("BOOLEAN", reading.bool_reading()),
@@ -114,16 +118,20 @@ def column_type(
         return _numeric_type(source, wish)
     digits = source.typmod if 0 <= source.typmod <= 6 else 6
     if source.oid == _TIME:
-        note = None
-        if digits > 3:
-            note = "A TIME holds milliseconds: a time with microseconds is a bad value, unless the column is STRING."
-        return TargetType(source, f"TIME({digits})", note, reading.time_reading())
+        return _time_type(source, digits)
     if source.oid in _TIMESTAMPS:
         root, zone = _TIMESTAMPS[source.oid]
         return TargetType(
             source, f"{root}({digits})", None, reading.timestamp_reading(digits, zone)
         )
     return _printed(source)
+
+
+def _time_type(source: SourceType, digits: int) -> TargetType:
+    if digits <= _MILLIS_DIGITS:
+        return TargetType(source, f"TIME({digits})", None, reading.time_reading())
+    note = "A TIME holds milliseconds: the column is STRING, exact; `types` makes it a TIME(3)."
+    return TargetType(source, "STRING", note, reading.cast_to_text_reading())
 
 
 def _with_note(target: str, read: ValueReading) -> tuple[str, None, ValueReading]:

@@ -90,6 +90,19 @@ def number_reading(arrow: pa.DataType) -> ValueReading:
     return _parsed_reading(arrow, _to(arrow), f"a text that is no number of type {arrow}", form)
 
 
+def widened_reading(inner: ValueReading, arrow: pa.DataType) -> ValueReading:
+    """Read values of a type as a wider one, which holds each of them."""
+
+    def widened(read: Callable[[pa.Array], Cast]) -> Callable[[pa.Array], Cast]:
+        def cast(values: pa.Array) -> Cast:
+            narrow = read(values)
+            return Cast(narrow.values.cast(arrow), narrow.bad, narrow.reason)
+
+        return cast
+
+    return ValueReading(inner.template, arrow, widened(inner.texts), widened(inner.copies))
+
+
 def decimal_reading(precision: int, scale: int, *, is_rounded: bool) -> ValueReading:
     """Read numeric. is_rounded: digits behind the scale are rounded, halves away from zero; else they are bad."""
     arrow = pa.decimal128(precision, scale)

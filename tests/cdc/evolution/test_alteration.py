@@ -40,7 +40,7 @@ def catalog(tmp_path: Path) -> Catalog:
     return catalog
 
 
-def target_of(kind: SourceType) -> str:
+def target_of(_column: str, kind: SourceType) -> str:
     return column_type(kind).target
 
 

@@ -70,7 +70,7 @@ def relation_of(at: SourceTable, identity: str = "d", key: tuple[str, ...] = ())
     return Relation(at.oid, "public", "t", identity, columns)
 
 
-def target_of(kind: SourceType) -> str:
+def target_of(_column: str, kind: SourceType) -> str:
     return column_type(kind).target
 
 

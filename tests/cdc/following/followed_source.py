@@ -49,7 +49,7 @@ SCHEMA_ACTIONS = (AddColumn, DropColumn, RenameColumn, WidenType)
 OPTIONS = {"widetable.barrier-interval": "1 ms", "changelog-producer": "lookup", "bucket": "2"}
 
 
-def target_of(kind: SourceType) -> str:
+def target_of(_column: str, kind: SourceType) -> str:
     return column_type(kind).target
 
 
@@ -102,7 +102,7 @@ class FollowedSource:
         source = self._source(name)
         assert source is not None
         columns = {
-            c.name: target_of(c.type) + (" NOT NULL" if c.name in source.key else "")
+            c.name: target_of(c.name, c.type) + (" NOT NULL" if c.name in source.key else "")
             for c in source.columns
         }
         full = f"db.{name}"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from widetable_cdc.jobs.config import Barriers, Group, SyncConfig, config_of, read_config
+from widetable_cdc.jobs.config import Barriers, SyncConfig, config_of, read_config
+from widetable_cdc.jobs.table_config import Group
 
 SHORTEST = """
 name = "shop"
@@ -85,6 +86,10 @@ group = { columns = ["name", "city"], sequence = "crm_lsn" }
         ({"limits": {"max-changes": 0}}, "limits.max-changes"),
         ({"limits": {"max-delay": "soon"}}, "limits.max-delay"),
         ({"limits": {"max-delay": 5}}, "limits.max-delay"),
+        ({"limits": {"max-delay": "5"}}, "limits.max-delay.*with its unit, such as '5 s'"),
+        ({"limits": {"max-held": " 5 "}}, "limits.max-held.*with its unit, such as '10 gb'"),
+        ({"table": {"public.orders": {"types": ["a"]}}}, "table.public.orders.types"),
+        ({"table": {"public.orders": {"types": {"a": 1}}}}, "table.public.orders.types.a"),
         ({"rules": {"truncate": "maybe"}}, "rules.truncate"),
         ({"rules": {"every-transaction": "yes"}}, "rules.every-transaction"),
         ({"table": {"orders": {}}}, "orders"),

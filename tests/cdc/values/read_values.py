@@ -21,6 +21,7 @@ from widetable_cdc.values.column_type import TargetType, column_type
 from widetable_cdc.values.session_settings import SESSION_SETTINGS
 from widetable_cdc.values.source_types import TypeRow, resolve
 from widetable_cdc.values.text_cast import Cast
+from widetable_cdc.values.wished_type import wished_type
 
 _TYPES = (
     "select oid::bigint, typname, typtype::text, typbasetype::bigint, typtypmod, typelem::bigint,"
@@ -56,7 +57,8 @@ def type_of(connection: psycopg.Connection[Any], sql_type: str, **wishes: Any) -
         " where attrelid = 'declared'::regclass and attnum = 1"
     ).fetchall()
     connection.execute("drop table declared")
-    return column_type(resolve(oid, typmod, rows), **wishes)
+    source = resolve(oid, typmod, rows)
+    return wished_type(source, **wishes) if "wish" in wishes else column_type(source, **wishes)
 
 
 def read_values(
