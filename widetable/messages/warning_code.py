@@ -322,6 +322,11 @@ class WarningCode(Enum):
         "take.",
         "Correct the name of the section; or do nothing, if the table comes later.",
     )
+    JOB_TRIES_AGAIN = WarningText(
+        "WT-W905",
+        "The database or the warehouse of a job does not answer. The job tries again, after longer and longer pauses.",
+        "Nothing if it answers soon: the job goes on where it was. Else see to the server, the network or the disk.",
+    )
 
     @property
     def code(self) -> str:

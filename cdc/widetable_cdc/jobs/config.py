@@ -24,6 +24,7 @@
     max-delay = "1 s"                             wait when nothing came
     chunk-rows = 500000                           rows of a chunk of the full copy
     max-held = "10 gb"                            bytes of log that the slot may hold before the job warns
+    retry-for = "1 min"                           how long a job without an answer tries again; for ever without a goal
 
     [rules]
     on-error = "park"                             or "stop"
@@ -97,13 +98,21 @@ class TargetConfig:
 class RoundLimits:
     """max_changes: of a round. max_delay_millis: the pause when nothing came. chunk_rows: of the full copy.
 
-    max_held_bytes: log that the slot holds, above which the job warns.
+    max_held_bytes: log that the slot holds, above which the job warns. retry_millis: how long a job tries again whose
+    server or warehouse does not answer; None for a minute, and for ever where the job has no goal.
     """
 
     max_changes: int = 100_000
     max_delay_millis: int = 1_000
     chunk_rows: int = 500_000
     max_held_bytes: int = 10 << 30
+    retry_millis: int | None = None
+
+    def retry_seconds(self, *, has_goal: bool) -> float | None:
+        """Return for how long a job tries again; None for ever."""
+        if self.retry_millis is None:
+            return 60.0 if has_goal else None
+        return self.retry_millis / 1000
 
 
 @dataclass(frozen=True)
@@ -359,6 +368,7 @@ def _limits(part: Entries) -> RoundLimits:
         max_delay_millis=part.millis("max-delay", usual.max_delay_millis),
         chunk_rows=part.number("chunk-rows", usual.chunk_rows),
         max_held_bytes=part.size("max-held", usual.max_held_bytes),
+        retry_millis=part.optional_millis("retry-for"),
     )
     part.end()
     return limits

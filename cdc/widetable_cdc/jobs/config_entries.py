@@ -78,6 +78,13 @@ class Entries:
         """Take a duration with its unit, in milliseconds."""
         return self._amount(Option.duration(self._path(name), default, "", least=1))
 
+    def optional_millis(self, name: str) -> int | None:
+        """Take a duration with its unit, in milliseconds, perhaps 0; None if the entry is absent."""
+        value = self.optional_text(name)
+        return (
+            None if value is None else parse_value(Option.duration(self._path(name), 0, ""), value)
+        )
+
     def size(self, name: str, default: int) -> int:
         """Take a size with its unit, in bytes."""
         return self._amount(Option.memory_size(self._path(name), default, "", least=1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -56,6 +56,7 @@ class SourceLink:
     def __init__(self, config: SyncConfig) -> None:
         self.config = config
         self.connection: Connection = open_session(config.source.dsn, config.name)
+        self._pid = self.connection.info.backend_pid
         self.decoder = LogDecoder()
         self.position = 0
         self._publication = Publication(self.connection, config.source.publication)
@@ -109,6 +110,21 @@ class SourceLink:
         self._is_prepared = True
         self.position = status.confirmed_lsn or 0
 
+    @property
+    def pids(self) -> set[int]:
+        """The processes of the server that serve the sessions."""
+        return {self._pid} | (self.transport.pids if self._is_prepared else set())
+
+    def end_sessions(self, pids: Iterable[int]) -> None:
+        """End sessions of this job that it has lost: the server may not know yet, and they have the slot."""
+        with server_errors("the lost sessions of the job"):
+            self.connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid = ANY (%s) AND application_name = current_setting('application_name') "
+                "AND usename = current_user",
+                (list(pids),),
+            )
+
     def server(self) -> FollowedServer:
         """Return the server as it is now, for the next run."""
         return FollowedServer(server_facts(self.connection), self._publication.members())
@@ -134,9 +150,10 @@ class SourceLink:
 
     def floor_xid(self) -> int:
         """Return the transaction below which all that run now lie."""
-        row = self.connection.execute(
-            "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
-        ).fetchone()
+        with server_errors("the source"):
+            row = self.connection.execute(
+                "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
+            ).fetchone()
         assert row is not None, "a function returns a row"
         return int(str(row[0]))
 

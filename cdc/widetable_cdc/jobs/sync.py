@@ -7,6 +7,9 @@ All that a job must remember is in tables: the position of a target in its own s
 forms of tables beside it. The slot is confirmed after all commits of a round, so a job that is killed anywhere gets the
 round again, and targets that have it skip it.
 
+A server or a warehouse that does not answer is tried again (`retries.py`): the job ends its sessions and begins as a
+new process would. At the start it is an error at once, because a person is likely to be there.
+
 Raises InvalidError for a server, slot or table that a job cannot follow, StorageError for a server that does not
 answer, and what commits raise.
 """
@@ -17,15 +20,17 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from widetable import InvalidError
-from widetable.connector import arguments, counted
+from widetable import InvalidError, StorageError
+from widetable.connector import WarningCode, arguments, counted, warn
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.captured_tables import CapturedTables
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
 from widetable_cdc.jobs.followed_states import Status
+from widetable_cdc.jobs.retries import Retries
 from widetable_cdc.jobs.round import run_round
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncStatus
@@ -36,6 +41,27 @@ _log = logging.getLogger("widetable")
 _LOOK_SECONDS = 10.0
 COPIED = "copied"
 CAUGHT_UP = "caught-up"
+
+
+@dataclass
+class _Goal:
+    """When a run ends. until: as `Sync.run` takes it. lsn: the position that it stands for, once it is known."""
+
+    until: str | int | None
+    lsn: int | None = None
+
+    def set(self, link: SourceLink) -> None:
+        """Fix the position, when the run begins; a run that is tried again keeps it."""
+        if self.lsn is None and self.until == CAUGHT_UP:
+            self.lsn = link.server_lsn()
+        elif isinstance(self.until, int):
+            self.lsn = self.until
+
+    def is_reached(self, link: SourceLink, tables: CapturedTables) -> bool:
+        """Return whether the tables have all."""
+        if self.until is None or tables.copying() or tables.are_ending():
+            return False
+        return self.lsn is None or link.position >= self.lsn
 
 
 class Sync:
@@ -75,6 +101,8 @@ class Sync:
         self.config = config
         self._link: SourceLink | None = None
         self._tables: CapturedTables | None = None
+        # Processes of the server that served sessions which were lost: it may not know that yet.
+        self._left: set[int] = set()
 
     def run(
         self, until: str | int | None = None, stop: threading.Event | None = None
@@ -99,18 +127,24 @@ class Sync:
         InvalidError
             The server, the slot, or a table does not allow it, or another process has the slot.
         StorageError
-            The server or the warehouse does not answer.
+            The server or the warehouse does not answer at the start, or for longer than the job tries again.
         ConflictError
             Another process writes under the job's name.
         """
-        goal = _checked_goal(until)
+        goal = _Goal(_checked_goal(until))
         stop = (
             threading.Event() if stop is None else arguments.instance(stop, threading.Event, "stop")
         )
+        retries = Retries(self.config.limits.retry_seconds(has_goal=until is not None))
         self.prepare(keep=True)
         try:
-            self._follow(goal, stop)
-            return self.status()
+            while True:
+                try:
+                    self.prepare(keep=True)
+                    self._follow(goal, stop, retries)
+                    return self.status()
+                except StorageError as error:
+                    self._pause(error, retries, stop)
         finally:
             self.close()
 
@@ -132,6 +166,7 @@ class Sync:
         if self._link is None:
             link = SourceLink(self.config)
             try:
+                link.end_sessions(self._left)
                 tables = CapturedTables(self.config)
                 tables.check_sections(link)
                 link.prepare(tables.server, is_new=not tables.states)
@@ -140,6 +175,7 @@ class Sync:
                 link.close()
                 raise
             self._link, self._tables = link, tables
+            self._left.clear()
         if not keep:
             self.close()
 
@@ -247,11 +283,34 @@ class Sync:
             link.drop()
         CapturedTables(self.config).forget()
 
-    def _follow(self, goal: str | int | None, stop: threading.Event) -> None:
-        link, tables = self._link, self._tables
-        assert link is not None, "prepare has made it"
+    @property
+    def _linked(self) -> SourceLink:
+        assert self._link is not None, "prepare has made it"
+        return self._link
+
+    def _pause(self, error: StorageError, retries: Retries, stop: threading.Event) -> None:
+        """End the sessions, and wait before the job tries again; raise the error if it does not."""
+        seconds = None if stop.is_set() else retries.pause(time.monotonic())
+        if seconds is None:
+            raise error
+        warn(
+            _log,
+            WarningCode.JOB_TRIES_AGAIN,
+            "%s: tries again in %.3g s, after %s: %s",
+            self.config.name,
+            seconds,
+            counted(retries.failures, "failure"),
+            error,
+        )
+        if self._link is not None:
+            self._left |= self._link.pids
+        self.close()
+        stop.wait(seconds)
+
+    def _follow(self, goal: _Goal, stop: threading.Event, retries: Retries) -> None:
+        link, tables = self._linked, self._tables
         assert tables is not None, "prepare has made it"
-        goal_lsn = link.server_lsn() if goal == CAUGHT_UP else goal
+        goal.set(link)
         looked = time.monotonic()
         link.warn_of_slot()
         while not stop.is_set():
@@ -260,7 +319,7 @@ class Sync:
             tables.end_copies(link.position)
             if not has_moved:
                 has_moved = tables.pass_on(link.position)
-            if _is_reached(goal, goal_lsn, link, tables):
+            if goal.is_reached(link, tables):
                 tables.pass_on(link.position)
                 tables.complete_barriers(link.position, ends=True)
                 return
@@ -269,6 +328,11 @@ class Sync:
                 link.warn_of_slot()
                 tables.take_in(link)
                 looked = time.monotonic()
+            if retries.failures:
+                _log.info(
+                    "%s: goes on, after %s", self.config.name, counted(retries.failures, "failure")
+                )
+                retries.went_well()
             if not has_moved:
                 stop.wait(self.config.limits.max_delay_millis / 1000)
 
@@ -308,11 +372,3 @@ def _checked_goal(until: str | int | None) -> str | int | None:
         expected=f"{COPIED!r}, {CAUGHT_UP!r}, an LSN as a number, or None",
         action="Pass one of these.",
     )
-
-
-def _is_reached(
-    goal: str | int | None, goal_lsn: str | int | None, link: SourceLink, tables: CapturedTables
-) -> bool:
-    if goal is None or tables.copying() or tables.are_ending():
-        return False
-    return goal == COPIED or (isinstance(goal_lsn, int) and link.position >= goal_lsn)

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import adbc_driver_manager
+import psycopg
 import pyarrow as pa
-from adbc_driver_manager.dbapi import Cursor
 from adbc_driver_postgresql import StatementOptions
 
 from widetable import InvalidError, StorageError, WidetableError
 from widetable_cdc.source.server_errors import server_errors
-from widetable_cdc.source.session import ArrowConnection
+from widetable_cdc.source.session import ArrowConnection, ArrowCursor
 
 BATCH_BYTES: Final = 16 << 20
-_AUTOCOMMIT: Final = "adbc.connection.autocommit"
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class ArrowStream:
 
 def arrow_stream(
     connection: ArrowConnection,
-    cursor: Cursor,
+    cursor: ArrowCursor,
     statement: str,
     subject: str,
     parameters: Sequence[object] = (),
@@ -46,21 +45,21 @@ def arrow_stream(
     """
     with server_errors(subject):
         hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)}
-        cursor.adbc_statement.set_options(**hint)
+        cursor.statement.set_options(**hint)
         cursor.execute(statement, list(parameters) or None)
-        reader = cursor.fetch_record_batch()
-    return ArrowStream(reader.schema, _batches(reader, connection, subject))
+        reader = cursor.reader()
+    return ArrowStream(reader.schema, _batches(cursor, reader, connection, subject))
 
 
 def _batches(
-    reader: pa.RecordBatchReader, connection: ArrowConnection, subject: str
+    cursor: ArrowCursor, reader: pa.RecordBatchReader, connection: ArrowConnection, subject: str
 ) -> Iterator[pa.RecordBatch]:
     while True:
         try:
-            batch = reader.read_next_batch()
+            batch = cursor.next_batch(reader)
         except StopIteration:
             return
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, psycopg.Error) as error:
             raise _failure(error, connection, subject) from None
         yield batch
 
@@ -84,10 +83,10 @@ def _failure(error: Exception, connection: ArrowConnection, subject: str) -> Wid
 
 def _answers(connection: ArrowConnection) -> bool:
     try:
-        if connection.adbc_connection.get_option(_AUTOCOMMIT) != "true":
+        if not connection.autocommit:
             connection.rollback()
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-            return cursor.fetchone() is not None
-    except (adbc_driver_manager.Error, OSError):
+            return bool(cursor.table().num_rows)
+    except (adbc_driver_manager.Error, psycopg.Error, OSError):
         return False

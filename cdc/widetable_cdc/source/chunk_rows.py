@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import adbc_driver_manager
+import psycopg
 import pyarrow as pa
 
 from widetable import ConflictError, InvalidError
@@ -106,7 +107,7 @@ def _begin(
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             cursor.execute(f"SET LOCAL lock_timeout = {timeout}")
             cursor.execute(f"LOCK TABLE {qualified(table.schema, table.name)} IN ACCESS SHARE MODE")
-    except adbc_driver_manager.Error as error:
+    except (adbc_driver_manager.Error, psycopg.Error) as error:
         if error.sqlstate != _LOCK_TIMEOUT:
             raise server_error(error, subject) from None
         raise ConflictError(
@@ -125,8 +126,8 @@ def _standing(
     Returns the snapshot, a position behind all that it sees, and up to where the log was on disk.
     """
     with server_errors(subject), connection.cursor() as cursor:
-        cursor.execute(_STANDING.format(oid=table.oid), (qualified(table.schema, table.name),))
-        (row,) = cursor.fetch_arrow_table().to_pylist()
+        cursor.execute(_STANDING.format(oid=table.oid), [qualified(table.schema, table.name)])
+        (row,) = cursor.table().to_pylist()
     if row["lsn"] is None:
         raise refused_in_recovery(subject)
     columns = ", ".join(f"{column.attnum} {column.name}" for column in table.columns)

@@ -76,13 +76,13 @@ def _sampled(
     try:
         with server_errors(subject), connection.cursor() as cursor:
             cursor.execute(_PAGES.format(oid=table.oid))
-            pages = cursor.fetch_arrow_table()["pages"][0].as_py()
+            pages = cursor.table()["pages"][0].as_py()
             percent = min(100.0, 100.0 * SAMPLED_PAGES / max(1, pages))
             cursor.execute(
                 f"SELECT {_SAMPLED[kind].format(key)} AS k FROM {qualified(table.schema, table.name)} "
                 f"TABLESAMPLE SYSTEM ({percent}) {where}"
             )
-            keys = cursor.fetch_arrow_table()["k"].combine_chunks()
+            keys = cursor.table()["k"].combine_chunks()
     finally:
         connection.close()
     return numbers_of(keys, kind), len(keys) * 100.0 / percent

@@ -15,19 +15,41 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from widetable import InvalidError
 from widetable_cdc.values.session_settings import SESSION_SETTINGS
 
-# No timeout of a role may end a long read.
-_NO_TIMEOUTS: Final = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+# No timeout of a role may end a long read. The server ends the session of a job whose machine is gone, which has the
+# slot to itself until then.
+_NO_TIMEOUTS: Final = {
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+}
+# The client's side of it, in seconds, and in milliseconds how long a silent server is waited for; a dsn may say others.
+_WAITS: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
 APPLICATION: Final = "widetable cdc"
 _SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key")
 
 
 def session_conninfo(dsn: str, name: str) -> str:
-    """Return the dsn of the sessions of the job `name`: the settings come last, so they win over the user's options."""
+    """Return the dsn of the sessions of the job `name`: the settings come last, so they win over the user's options.
+
+    A server that does not answer is waited for as long as `connect_timeout` and `tcp_user_timeout` of the dsn say.
+    """
     settings = {**SESSION_SETTINGS, **_NO_TIMEOUTS}
     ours = " ".join(f"-c {key}={value}".replace(", ", ",\\ ") for key, value in settings.items())
-    options = f"{_parameters(dsn).get('options', '')} {ours}".strip()
+    given = _parameters(dsn)
+    options = f"{given.get('options', '')} {ours}".strip()
+    waits = {key: value for key, value in _WAITS.items() if not _is_positive(given.get(key))}
     return make_conninfo(
         dsn,
+        **waits,
         options=options,
         client_encoding=SESSION_SETTINGS["client_encoding"],
         application_name=f"{APPLICATION}/{name}",
@@ -52,6 +74,11 @@ def without_secrets(text: str, dsn: str) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
+
+
+def _is_positive(text: str | None) -> bool:
+    """Whether a number is given; 0 stands for the system's own, which is hours."""
+    return text is not None and text.strip().isdecimal() and int(text) > 0
 
 
 def _parameters(dsn: str) -> dict[str, str]:

@@ -25,6 +25,21 @@ _PASSING: Final = ("08", "25P03", "40", "53", "55P", "57", "58", "XX")
 _IN_USE: Final = "55006"
 _LIMIT: Final = "53400"  # of a setting, such as max_replication_slots
 _FULL: Final = ("too many", "remaining connection slots")
+# What the client says of a connection that was cut before the server had answered.
+_CUT: Final = (
+    "closed the connection",
+    "could not receive data",
+    "could not send data",
+    "invalid response",
+    "lost synchronization",
+    "message contents do not agree",
+    "no answer for",
+    "SYSCALL",
+    "reset by peer",
+    "timeout expired",
+)
+_STARTING: Final = ("the database system is", "terminating connection", "shutting down")
+_ANSWERS: Final = {pq.Ping.OK, pq.Ping.NO_ATTEMPT}
 
 ServerError = psycopg.Error | adbc_driver_manager.Error
 
@@ -85,12 +100,12 @@ def server_error(error: ServerError, subject: str) -> WidetableError:
     )
 
 
-def refused_connection(error: ServerError, dsn: str) -> WidetableError:
-    """Return the error to raise where no connection came about."""
+def refused_connection(error: ServerError, dsn: str, conninfo: str) -> WidetableError:
+    """Return the error to raise where no connection came about. conninfo: of the session that the dsn was meant for."""
     subject = f"the source, {address_text(dsn)}"
     said = without_secrets(_said(error), dsn)
-    answer = pq.PGconn.ping(dsn.encode())
-    if answer in {pq.Ping.OK, pq.Ping.NO_ATTEMPT} and not any(word in said for word in _FULL):
+    is_passing = any(words in said for words in (*_FULL, *_CUT, *_STARTING))
+    if not is_passing and pq.PGconn.ping(conninfo.encode()) in _ANSWERS:
         return InvalidError(
             subject,
             found=said,

@@ -9,28 +9,52 @@ does not accept, and StorageError for a server that does not answer; neither say
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 
 import adbc_driver_manager
 import psycopg
+import pyarrow as pa
 from adbc_driver_manager import dbapi as adbc_manager
 from adbc_driver_postgresql import dbapi as adbc
+from psycopg.abc import PQGen
 
 from widetable_cdc.source.server_address import session_conninfo
 from widetable_cdc.source.server_errors import refused_connection
+from widetable_cdc.source.watched_session import WatchedSession
 
+T = TypeVar("T")
 Connection = psycopg.Connection[tuple[Any, ...]]
-ArrowConnection = adbc_manager.Connection
+
+
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose statements wait for the server only as long as it is at work on them."""
+
+    watch: WatchedSession | None = None
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        def waited() -> T:
+            return super(_Connection, self).wait(gen, interval, timeout)
+
+        return waited() if self.watch is None else self.watch.call(waited)
+
+    def close(self) -> None:
+        super().close()
+        if self.watch is not None:
+            self.watch.close()
 
 
 def open_session(dsn: str, name: str) -> Connection:
     """Open a connection whose statements are transactions of their own (autocommit)."""
     conninfo = session_conninfo(dsn, name)
+    watch = WatchedSession(conninfo)
     try:
-        return psycopg.connect(conninfo, autocommit=True)
+        connection = _Connection.connect(conninfo, autocommit=True)
     except psycopg.Error as error:
-        raise refused_connection(error, dsn) from None
+        raise refused_connection(error, dsn, conninfo) from None
+    watch.connected(connection.info.backend_pid)
+    connection.watch = watch
+    return connection
 
 
 @contextmanager
@@ -43,11 +67,76 @@ def session(dsn: str, name: str) -> Iterator[Connection]:
         connection.close()
 
 
+class ArrowCursor:
+    """A statement and its answer. statement: of ADBC, for its options."""
+
+    def __init__(self, cursor: adbc_manager.Cursor, watch: WatchedSession) -> None:
+        self._cursor = cursor
+        self._watch = watch
+        self.statement = cursor.adbc_statement
+
+    def execute(self, statement: str, parameters: list[object] | None = None) -> None:
+        """Run a statement."""
+        self._watch.call(lambda: self._cursor.execute(statement, parameters))
+
+    def table(self) -> pa.Table:
+        """Return the whole answer."""
+        return self._watch.call(self._cursor.fetch_arrow_table)
+
+    def reader(self) -> pa.RecordBatchReader:
+        """Return the answer batch by batch; take each with `next_batch`."""
+        return self._cursor.fetch_record_batch()
+
+    def next_batch(self, reader: pa.RecordBatchReader) -> pa.RecordBatch:
+        """Return the next batch of the answer. Raises StopIteration at its end."""
+        return self._watch.call(reader.read_next_batch)
+
+
+class ArrowConnection:
+    """A connection whose answers are Arrow. It waits for the server only as long as it is at work on a statement.
+
+    pid: of the server's process.
+    """
+
+    def __init__(self, conninfo: str, *, autocommit: bool) -> None:
+        self.autocommit = autocommit
+        self._watch = WatchedSession(conninfo)
+        self._connection: adbc_manager.Connection = self._watch.call(
+            lambda: adbc.connect(conninfo, autocommit=autocommit)
+        )
+        with self.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid() AS pid")
+            self.pid: int = cursor.table()["pid"][0].as_py()
+        self._watch.connected(self.pid)
+        if not autocommit:
+            self.rollback()
+
+    @contextmanager
+    def cursor(self) -> Iterator[ArrowCursor]:
+        """Open a cursor, and close it at the end with its answer."""
+        cursor = self._connection.cursor()
+        try:
+            yield ArrowCursor(cursor, self._watch)
+        finally:
+            # The answer of a lost connection has no end to wait for.
+            with suppress(adbc_driver_manager.Error, OSError):
+                self._watch.call(cursor.close)
+
+    def rollback(self) -> None:
+        """Undo the transaction."""
+        self._watch.call(self._connection.rollback)
+
+    def close(self) -> None:
+        """Close it, also when the server is gone."""
+        with suppress(adbc_driver_manager.Error, psycopg.Error, OSError):
+            self._watch.call(self._connection.close)
+        self._watch.close()
+
+
 def open_arrow_session(dsn: str, name: str, *, autocommit: bool = True) -> ArrowConnection:
     """Open a connection whose answers are Arrow. autocommit: false for one transaction until rollback or commit."""
     conninfo = session_conninfo(dsn, name)
     try:
-        connection: ArrowConnection = adbc.connect(conninfo, autocommit=autocommit)
-    except adbc_driver_manager.Error as error:
-        raise refused_connection(error, dsn) from None
-    return connection
+        return ArrowConnection(conninfo, autocommit=autocommit)
+    except (adbc_driver_manager.Error, psycopg.Error) as error:
+        raise refused_connection(error, dsn, conninfo) from None

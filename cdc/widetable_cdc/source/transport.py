@@ -79,6 +79,7 @@ class PeekTransport:
         self, dsn: str, name: str, slot: str, publication: str, wait_seconds: float = 10.0
     ) -> None:
         self._connection = open_session(dsn, name)
+        self._pid = self._connection.info.backend_pid
         self._publication = publication
         self._slot = Slot(self._connection, slot)
         self._subject = f"the log by the replication slot {slot!r}"
@@ -115,6 +116,11 @@ class PeekTransport:
         if status is None:
             raise no_slot(self._slot.name)
         return status
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes of the server that serve the sessions."""
+        return {self._pid, self._arrow.pid}
 
     def close(self) -> None:
         """Close the sessions, which frees the slot."""

@@ -35,6 +35,8 @@ def test_a_short_file_has_the_defaults_of_the_page(tmp_path: Path) -> None:
     assert job.limits.max_changes == 100_000
     assert job.limits.max_delay_millis == 1_000
     assert job.limits.max_held_bytes == 10 * 1024**3
+    assert job.limits.retry_seconds(has_goal=True) == 60
+    assert job.limits.retry_seconds(has_goal=False) is None
     assert job.rules.on_error == "park"
     assert job.target.barriers is Barriers.LSN
     assert job.target_name("public", "orders") == "shop.orders"
@@ -50,6 +52,7 @@ options = { bucket = 4, write-only = true }
 [limits]
 max-delay = "500 ms"
 max-held = "1 gb"
+retry-for = "0 s"
 [rules]
 truncate = "stop"
 decimal = "38,18"
@@ -63,6 +66,7 @@ group = { columns = ["name", "city"], sequence = "crm_lsn" }
     assert job.target.options == {"bucket": "4", "write-only": "true"}
     assert job.limits.max_delay_millis == 500
     assert job.limits.max_held_bytes == 1024**3
+    assert job.limits.retry_seconds(has_goal=False) == 0
     assert job.rules.truncate == "stop"
     assert job.rules.decimal == "38,18"
     assert job.target_name("public", "orders") == "shop.crm_all_orders"

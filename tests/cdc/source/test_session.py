@@ -51,10 +51,10 @@ def test_arrow_sessions_have_the_same_settings(hostile: Database) -> None:
     connection = open_arrow_session(hostile.dsn, "shop")
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {_TEXTS}")
-        assert cursor.fetchone() == _EXPECTED
-        cursor.execute("SELECT '2026-01-02 03:04:05+09'::timestamptz")
+        assert tuple(column[0].as_py() for column in cursor.table().columns) == _EXPECTED
+        cursor.execute("SELECT '2026-01-02 03:04:05+09'::timestamptz AS at")
         moment = datetime.datetime(2026, 1, 1, 18, 4, 5, tzinfo=datetime.timezone.utc)
-        assert cursor.fetchone() == (moment,)
+        assert cursor.table()["at"].to_pylist() == [moment]
     connection.close()
 
 
