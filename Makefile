@@ -25,7 +25,7 @@ setup: $(STAMP) ## Set up .venv (each command does so by itself)
 $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 	@.ci/setup
 
-demo: $(STAMP) ## Spark streams fill, widen, enrich and count tables of flights, checked cell by cell; build/demo/report.html
+demo: $(STAMP) ## Spark streams and a PostgreSQL database fill tables of flights, checked cell by cell; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)

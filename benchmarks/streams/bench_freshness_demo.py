@@ -1,4 +1,4 @@
-"""How old a record of the demo is when it is in the changelog and in the second layer, with all seven queries running.
+"""How old a record of the demo is when it is in the changelog and in the second layer, with all queries running.
 
 The whole demo (examples/flights) in a process of its own; the first batch of each stream, which starts Spark's Python
 processes, is not counted. `python -m benchmarks.streams.bench_freshness_demo <folder> [arguments of the demo]` runs it

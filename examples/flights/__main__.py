@@ -2,9 +2,10 @@
 
 It makes its input, lets three Spark streams fill one wide table at the same time, which is widened with
 aircraft in storage, a query look the weather of departures up and another keep a table from the changes
-of the wide one, and reads all three at one moment meanwhile. It compares every cell of all tables with
-plain queries over the input, and leaves a report. Exit status 0 when no cell differs, no law of the format
-is broken and what was read at one moment agreed, else 1.
+of the wide one. Aircraft and weather live in a database, which a job brings along. Tables are read at one
+moment meanwhile. It compares every cell of all tables with plain queries over the input, and with the
+database, and leaves a report. Exit status 0 when no cell differs, no law of the format is broken and what
+was read at one moment agreed, else 1.
 With `--check` it only compares what an earlier run left.
 """
 
@@ -17,9 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
+from examples.flights.arrivals import Arrivals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.console import Console
+from examples.flights.database_job import DatabaseJob
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
 from examples.flights.inputs import SEED, make_streams, store_streams
@@ -43,6 +47,8 @@ from examples.flights.report.punctuality import read_carriers
 from examples.flights.report.report import DemoFindings, render_report
 from examples.flights.report.widened import read_widened
 from examples.flights.session import start_session
+from examples.flights.source_database import SourceDatabase
+from examples.flights.source_rows import read_rows, store_rows
 from examples.flights.tables import DemoTables, create_tables, open_tables
 from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME
@@ -127,7 +133,7 @@ def _judge(workspace: Workspace, console: Console) -> _Judged:
     console.step("compare every cell with plain queries over the input files (DuckDB); audit")
     tables = open_tables(workspace)
     rows = {name: table.scan().to_arrow() for name, table in tables.by_name.items()}
-    verdict = judge(workspace, tables.wide, rows)
+    verdict = judge(workspace, tables.wide, rows, read_rows(workspace))
     _print_verdict(console, verdict)
     return _Judged(tables, rows, verdict)
 
@@ -144,25 +150,39 @@ def _fill(
     try:
         facts = join_facts(spark, workspace)
         console.step(
-            f"turn {facts.num_rows:,} flights, aircraft and weather into five streams of files"
+            f"turn {facts.num_rows:,} flights, aircraft and weather into five streams of files, two for a database"
         )
         streams = make_streams(facts, dataset, options.seed)
         store_streams(streams, workspace)
         profiles = profile_streams(streams)
         _print_profiles(console, profiles)
         console.step(
-            f"seven streaming queries fill {TABLE_NAME} and the tables around it; they are read meanwhile"
+            f"five streaming queries fill {TABLE_NAME} and the tables around it, a job brings a database along; "
+            "all is read meanwhile"
         )
-        run = run_pipeline(
-            spark,
-            workspace,
-            create_tables(workspace),
-            sum(profile.record_count for profile in profiles),
-            console.progress,
-        )
+        with SourceDatabase.started() as database:
+            run = _run_beside(spark, workspace, database, profiles, console)
+            store_rows(workspace, database)
     finally:
         spark.stop()
     return profiles, run
+
+
+def _run_beside(
+    spark: SparkSession,
+    workspace: Workspace,
+    database: SourceDatabase,
+    profiles: list[InputProfile],
+    console: Console,
+) -> PipelineRun:
+    """Bring the first files, so that the database has rows that are to be copied, and run all."""
+    count = sum(profile.record_count for profile in profiles)
+    arrivals = Arrivals(workspace, count, into=database.bringing())
+    job = DatabaseJob(workspace, database)
+    arrivals.bring_first()
+    job.prepare()
+    tables = create_tables(workspace)
+    return run_pipeline(spark, workspace, tables, database, job, arrivals, console.progress)
 
 
 def _print_profiles(console: Console, profiles: list[InputProfile]) -> None:
@@ -201,7 +221,7 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     console.line("How full each column group is, and how fast it was written:")
     run = findings.run
     fills = {fill.name: fill for fill in findings.fill}
-    speed = {stream.group: stream for stream in (*run.streams, run.lookup)}
+    speed = {stream.group: stream for stream in (*run.inputs, run.lookup)}
     console.table(
         ["group", "flights", "cells", "records/s", "batches", "commits", "files", "retries"],
         [
@@ -217,7 +237,7 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     console.line()
     console.line(
         f"{run.row_count:,} records in {run.seconds:.1f} s "
-        f"({run.rows_per_second:,.0f} records/s, five streams together; {run.startup_seconds:.1f} s "
+        f"({run.rows_per_second:,.0f} records/s, streams and database together; {run.startup_seconds:.1f} s "
         "until the first batch began); "
         f"the whole demo took {findings.total_seconds:.0f} s."
     )

@@ -1,7 +1,7 @@
 """The files of the streams come in one after the other while the queries run, as fast as the machine holds (`pace`).
 
-In: the workspace with the files, how many records they hold. Out: when each file came, epoch seconds. A file comes by
-a link in the folder that its query watches, so it comes as a whole.
+In: the workspace with the files, how many records they hold. Out: when each file came, epoch seconds. A file of a
+stream comes by a link in the folder that its query watches, so it comes as a whole; one of a database by a call.
 
 The first file of every stream is there when its query starts: with it Spark starts its Python processes. `begin` lets
 the others come, so that all streams end together. `adapt` changes the pace while they come.
@@ -12,30 +12,33 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pyspark.sql.streaming.query import StreamingQuery
-
-from examples.flights.micro_batch import files_taken
 from examples.flights.pace import FIRST_RECORDS_PER_SECOND, next_pace
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
 
 
 class Arrivals:
-    """Brings files until the context is left. times: of those that have come, by stream; counts: of all files."""
+    """Brings files until the context is left. times: of those that have come, by stream; counts: of all files.
+
+    into: brings a file of a stream that no query watches, by its name. What it raises is raised at the end.
+    """
 
     def __init__(
         self,
         workspace: Workspace,
         record_count: int,
         records_per_second: float = FIRST_RECORDS_PER_SECOND,
+        into: Mapping[str, Callable[[Path], None]] | None = None,
     ) -> None:
         files = {group.name: sorted(workspace.stream(group.name).iterdir()) for group in STREAMS}
         self.counts = {name: len(of_stream) for name, of_stream in files.items()}
         self.times: dict[str, list[float]] = {name: [] for name in files}
         self._workspace = workspace
+        self._into = dict(into or {})
+        self._failure: Exception | None = None
         self._records_per_file = record_count / sum(self.counts.values())
         self._records_per_second = records_per_second
         in_turn = sorted(
@@ -49,15 +52,27 @@ class Arrivals:
         self._thread = threading.Thread(target=self._work, name="arrivals")
 
     def __enter__(self) -> Arrivals:
-        for name, file in self._first:
-            self._workspace.arrived(name).mkdir(parents=True)
-            self._bring(name, file)
+        self.bring_first()
         return self
+
+    def bring_first(self) -> None:
+        """Bring the first file of each stream, unless they have come."""
+        first, self._first = self._first, []
+        for name, file in first:
+            if name not in self._into:
+                self._workspace.arrived(name).mkdir(parents=True)
+            self._bring(name, file)
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         if self.has_begun:
             self._thread.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raise what a file could not be brought for."""
+        if self._failure is not None:
+            raise self._failure
 
     @property
     def has_begun(self) -> bool:
@@ -73,12 +88,10 @@ class Arrivals:
         """Let the other files come. To be called once."""
         self._thread.start()
 
-    def adapt(self, queries: Mapping[str, StreamingQuery], behind_seconds: float) -> None:
-        """Set the pace by the files that the queries have taken and the age of the newest barrier, while files come."""
+    def adapt(self, taken: Mapping[str, int], behind_seconds: float) -> None:
+        """Set the pace by the files that were taken and the age of the newest barrier, while files come."""
         if self.has_begun and not self.is_over:
-            self._set_pace(
-                {name: files_taken(queries[name]) for name in self.counts}, behind_seconds
-            )
+            self._set_pace(taken, behind_seconds)
 
     def _set_pace(self, taken: Mapping[str, int], behind_seconds: float) -> None:
         waiting = max(len(times) - taken[name] for name, times in self.times.items())
@@ -89,9 +102,16 @@ class Arrivals:
         for name, file in self._others:
             if self._stop.wait(max(0.0, due - time.monotonic())):
                 return
-            self._bring(name, file)
+            try:
+                self._bring(name, file)
+            except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
+                self._failure = failure
+                return
             due = max(due, time.monotonic() - 1) + self._records_per_file / self._records_per_second
 
     def _bring(self, name: str, file: Path) -> None:
-        os.link(file, self._workspace.arrived(name) / file.name)
+        if name in self._into:
+            self._into[name](file)
+        else:
+            os.link(file, self._workspace.arrived(name) / file.name)
         self.times[name].append(time.time())

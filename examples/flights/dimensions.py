@@ -1,8 +1,8 @@
 """The two tables that flights are joined with: the aircraft by tail number, the weather by airport and hour.
 
-Each is filled by a stream of its own, whose newest version of a row counts, whenever it arrives
-(`sequence.field`). Aircraft are listed from a month before their first flight to two months after it, and
-some entries are corrected later.
+Both live in a database (`source_database`), whose newest version of a row counts, whenever it arrives. A job copies
+them and follows the database. Aircraft are listed from a month before their first flight to two months after it, and
+some entries are corrected later. Halfway the register of aircraft gets one more column, `CHECKED`.
 """
 
 from __future__ import annotations
@@ -45,19 +45,14 @@ WEATHER = ColumnGroup(
     ),
 )
 DIMENSIONS = (PLANES, WEATHER)
+# The column that the register gets while the streams run.
+CHECKED = pa.field("checked", pa.bool_())
 
 
 # One each second, in all tables that are read at one moment.
 BARRIERS: dict[str, str] = {"widetable.barrier-interval": "1 s"}
 
 
-def dimension_options(group: ColumnGroup) -> dict[str, str]:
-    """Of the table that the stream fills. Flights are widened by aircraft as of each barrier; what is looked up in a
-    stream is the newest.
-    """
-    return {
-        **(BARRIERS if group is PLANES else {}),
-        "bucket": "1",
-        "merge-engine": "deduplicate",
-        "sequence.field": group.sequence,
-    }
+def dimension_options() -> dict[str, str]:
+    """Of both tables. Flights are widened by aircraft as of each barrier; a stream looks the newest rows up."""
+    return {**BARRIERS, "bucket": "1", "merge-engine": "deduplicate"}

@@ -1,4 +1,4 @@
-"""Five streams of files, out of step, with late, repeated and corrected records.
+"""Five streams of files, three for Spark and two for a database. Records are late, repeated and corrected.
 
 In: the facts (one row per flight, every value final), the data set for aircraft and weather, one seed.
 Out: for each stream a list of Arrow tables, one per file, in order of arrival; `store_streams` writes

@@ -1,18 +1,19 @@
-"""Seven streaming queries: three fill one wide table at the same time, two the tables of aircraft and weather, one
-looks the weather of departures up, and one keeps a table from the changes of the wide one.
+"""Five streaming queries: three fill one wide table at the same time, one looks the weather of departures up, and one
+keeps a table from the changes of the wide one. Beside them a job brings the tables of a database along.
 
     schedule, departure, arrival ─► nyc.flights_wide ─► second layer ─► nyc.carrier_hourly
-    aircraft ─► nyc.planes ──────────────┘ widened
+    database: aircraft ─► nyc.planes ────┘ widened
+              weather  ─► nyc.weather ─► looked up
 
-In: a Spark session, the files of the streams, the empty tables. Files come while the queries run (`arrivals`); each of
-the first five takes one per micro-batch and writes its own columns. No query knows of the others: there is no lock, and
-each has its own checkpoint. Streams into tables under barriers are jobs (`widetable_spark.etl`): what Spark takes
-belongs to the barrier that the clock is in, and while a stream has nothing to write it says so at each tick. A
-maintainer compacts and widens the wide table meanwhile, barrier by barrier, and so emits its changes; the second layer
-reads them, fails once in the middle and goes on. Departures are let in to the query that looks the weather up when the
-weather of their hours is known (`weather_first`). While all this runs a reader looks at the three tables that are under
-barriers (`barrier_looks`). Out: a `PipelineRun` with what each query did. A query that fails ends the demo with its own
-error.
+In: a Spark session, the files of the streams, the database, the empty tables. Files come while the queries run
+(`arrivals`), those of aircraft and weather into the database; each of the first three queries takes one per micro-batch
+and writes its own columns. No query knows of the others: there is no lock, and each has its own checkpoint. Streams
+into tables under barriers are jobs (`widetable_spark.etl`): what Spark takes belongs to the barrier that the clock is
+in, and while a stream has nothing to write it says so at each tick; the job of the database does the same. A maintainer
+compacts and widens the wide table meanwhile, barrier by barrier, and so emits its changes; the second layer reads them,
+fails once in the middle and goes on. Departures are let in to the query that looks the weather up when the weather of
+their hours is known (`weather_first`). While all this runs a reader looks at the three tables that are under barriers
+(`barrier_looks`). Out: a `PipelineRun` with what each query did. A query that fails ends the demo with its own error.
 """
 
 from __future__ import annotations
@@ -30,16 +31,18 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 import widetable as wt
 import widetable_spark
 from examples.flights.arrivals import Arrivals
-from examples.flights.barrier_looks import BARRIER_TABLES, BarrierChecker, BarrierChecks
+from examples.flights.barrier_looks import BarrierChecker, BarrierChecks
 from examples.flights.column_group import ColumnGroup
+from examples.flights.database_job import USER, DatabaseJob
 from examples.flights.departure_weather import with_weather
 from examples.flights.dimensions import WEATHER
 from examples.flights.maintainer import CompactionRound, DemoMaintainer
 from examples.flights.micro_batch import MicroBatch, files_taken, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
+from examples.flights.source_database import SourceDatabase
 from examples.flights.tables import DemoTables
 from examples.flights.weather_first import LOOKUP, WeatherFirst
-from examples.flights.wide_table import DEPARTURE, STREAMS
+from examples.flights.wide_table import DEPARTURE, GROUPS, STREAMS
 from examples.flights.workspace import Workspace
 
 COMPACTION_PAUSE_SECONDS = 0.1
@@ -49,7 +52,11 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class StreamRun:
-    """What one streaming query did: its batches, in order; each took one file. arrivals: when the files came."""
+    """What one streaming query did: its batches, in order; each took one file. arrivals: when the files came.
+
+    query_id: its commit user. A table of a database has a batch for each file: from when the database had it until the
+    table had it.
+    """
 
     group: str
     query_id: str
@@ -87,7 +94,7 @@ class StreamRun:
 @dataclass(frozen=True)
 class PipelineRun:
     """All queries, the maintainer and the reader. startup_seconds: from the call until the first batch began. lookup:
-    the query that looks the weather up.
+    the query that looks the weather up. sources: the tables of the database.
     """
 
     startup_seconds: float
@@ -96,6 +103,12 @@ class PipelineRun:
     compactions: tuple[CompactionRound, ...]
     layer: LayerRun
     looks: BarrierChecks
+    sources: tuple[StreamRun, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[StreamRun, ...]:
+        """The streams, and the tables of the database."""
+        return (*self.streams, *self.sources)
 
     @property
     def started(self) -> float:
@@ -104,8 +117,8 @@ class PipelineRun:
 
     @property
     def seconds(self) -> float:
-        """From there to the end of the last batch of any stream."""
-        return max(stream.ended for stream in self.streams) - self.started
+        """From there to the end of the last batch of any stream, or table of the database."""
+        return max(stream.ended for stream in self.inputs) - self.started
 
     @property
     def rows_per_second(self) -> float:
@@ -113,13 +126,13 @@ class PipelineRun:
 
     @property
     def row_count(self) -> int:
-        return sum(stream.row_count for stream in self.streams)
+        return sum(stream.row_count for stream in self.inputs)
 
     @property
     def arrivals_per_second(self) -> float:
         """Records that came per second, of all streams, from the second file of any stream to the last."""
-        times = sorted(time for stream in self.streams for time in stream.arrivals[1:])
-        count = sum(sum(batch.row_count for batch in stream.batches[1:]) for stream in self.streams)
+        times = sorted(time for stream in self.inputs for time in stream.arrivals[1:])
+        count = sum(sum(batch.row_count for batch in stream.batches[1:]) for stream in self.inputs)
         return count / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
 
 
@@ -131,14 +144,16 @@ def run_pipeline(
     spark: SparkSession,
     workspace: Workspace,
     tables: DemoTables,
-    record_count: int,
+    database: SourceDatabase,
+    job: DatabaseJob,
+    arrivals: Arrivals,
     on_progress: OnProgress,
 ) -> PipelineRun:
     """Run all queries to the end of their files, and until the last barrier was read that has any of them.
 
     The steady arrival of files begins when the first file of every stream has gone all the way. In the middle the
-    second layer fails once; at the end the maintainer runs until nothing is left to do, and everything is compacted
-    once more, fully. record_count: of all streams.
+    second layer fails once, and the register of aircraft gets a column; at the end the maintainer runs until nothing is
+    left to do, and everything is compacted once more, fully. arrivals: with the first files, which have come.
     """
     called = time.time()
     maintainer = DemoMaintainer(tables.wide, COMPACTION_PAUSE_SECONDS)
@@ -149,26 +164,28 @@ def run_pipeline(
     def watch(shares: dict[str, float]) -> bool:
         """Whether there is nothing to wait for."""
         on_progress(shares)
+        arrivals.check()
         of_streams = [shares[group.name] for group in STREAMS]
-        let_in.let_in(len(arrivals.times[DEPARTURE.name]), files_taken(queries[WEATHER.name]))
+        let_in.let_in(len(arrivals.times[DEPARTURE.name]), len(job.noted[WEATHER.name]))
         looks.look()
         all_was_read = looks.barrier >= _last_barrier(tables)
         if not arrivals.has_begun and all(of_streams) and all_was_read:
             arrivals.begin()
-        arrivals.adapt(queries, time.time() - looks.barrier / 1000)
+        arrivals.adapt(_files_done(queries, job), time.time() - looks.barrier / 1000)
         if sum(of_streams) >= len(of_streams) / 2:
             layer.fail_once()
         layer.check()
         return all_was_read
 
     try:
-        with Arrivals(workspace, record_count) as arrivals, maintainer:
-            for group in STREAMS:
-                queries[group.name] = _start_stream(spark, workspace, tables.of(group.table), group)
+        with job, arrivals, maintainer:
+            for group in GROUPS:
+                queries[group.name] = _start_stream(spark, workspace, group)
             queries[LOOKUP] = _start_lookup(spark, workspace, tables)
             layer.start()
-            _wait_for(queries, {**arrivals.counts, LOOKUP: let_in.count}, watch)
+            _wait_for(queries, job, {**arrivals.counts, LOOKUP: let_in.count}, watch)
             layer_run = layer.finish()
+        job.finish()
         maintainer.compact_fully()
     finally:
         for query in spark.streams.active:
@@ -186,16 +203,24 @@ def run_pipeline(
         compactions=tuple(maintainer.rounds),
         layer=layer_run,
         looks=looks.taken,
+        sources=tuple(_database_run(name, database, job) for name in job.noted),
     )
 
 
-def _start_stream(
-    spark: SparkSession, workspace: Workspace, table: wt.Table, group: ColumnGroup
-) -> StreamingQuery:
+def _database_run(name: str, database: SourceDatabase, job: DatabaseJob) -> StreamRun:
+    times, counts = database.times[name], database.row_counts[name]
+    batches = tuple(
+        MicroBatch(number, came, there, rows, "")
+        for number, (came, there, rows) in enumerate(
+            zip(times, job.noted[name], counts, strict=True)
+        )
+    )
+    return StreamRun(name, USER, batches, tuple(times))
+
+
+def _start_stream(spark: SparkSession, workspace: Workspace, group: ColumnGroup) -> StreamingQuery:
     records = _records(spark, workspace, group, group.name)
     written = records.select(group.written_schema.names)
-    if group.table not in BARRIER_TABLES:
-        return _start_query(_to_table(written, table), workspace, group.name)
     etl = widetable_spark.etl(spark, workspace.warehouse, group.name)
     sink = etl.sink(group.table, [field.name for field in group.fields])
     return _start_query(written.writeStream.foreachBatch(sink), workspace, group.name)
@@ -229,20 +254,29 @@ def _start_query(stream: DataStreamWriter, workspace: Workspace, name: str) -> S
     )
 
 
+def _files_done(queries: dict[str, StreamingQuery], job: DatabaseJob) -> dict[str, int]:
+    """Files that the queries have taken, and those that are in the tables of the database."""
+    done = {name: files_taken(query) for name, query in queries.items()}
+    return done | {name: len(noted) for name, noted in job.noted.items()}
+
+
 def _wait_for(
     queries: dict[str, StreamingQuery],
+    job: DatabaseJob,
     file_counts: dict[str, int],
     watch: Callable[[dict[str, float]], bool],
 ) -> None:
-    """Wait until all queries have come to the end of their files, and stop them."""
-    shares, is_over = dict.fromkeys(queries, 0.0), False
+    """Wait until all queries, and the job, have come to the end of their files, and stop the queries."""
+    shares, is_over = dict.fromkeys(file_counts, 0.0), False
     while not is_over or any(share < 1 for share in shares.values()):
         time.sleep(_POLL_SECONDS)
-        for name, query in queries.items():
+        for query in queries.values():
             failure = query.exception()
             if failure is not None:
                 raise failure
-            shares[name] = files_taken(query) / file_counts[name]
+        job.note()
+        done = _files_done(queries, job)
+        shares = {name: done[name] / count for name, count in file_counts.items()}
         is_over = watch(shares)
     for query in queries.values():
         query.stop()

@@ -16,7 +16,7 @@ from examples.flights.departure_weather import (
     DEPARTURES_OPTIONS,
     DEPARTURES_SCHEMA,
 )
-from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER, dimension_options
+from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER
 from examples.flights.wide_table import KEY, PARTITION, STREAM_SCHEMA, TABLE_NAME, TABLE_OPTIONS
 from examples.flights.workspace import Workspace
 
@@ -47,19 +47,11 @@ class DemoTables:
 
 
 def create_tables(workspace: Workspace) -> DemoTables:
-    """New and empty; the dimension before the table that is widened from it. From their beginning barriers of that one
-    wait for the widener.
+    """New and empty, beside those of aircraft and weather, which are there already: the wide table is widened from one.
+    From their beginning barriers of the wide table wait for the widener.
     """
     catalog = wt.Catalog(str(workspace.warehouse))
-    planes, weather = (
-        catalog.create_table(
-            group.table,
-            group.written_schema,
-            primary_key=group.key_names,
-            options=dimension_options(group),
-        )
-        for group in DIMENSIONS
-    )
+    planes, weather = (catalog.table(group.table) for group in DIMENSIONS)
     wide = catalog.create_table(
         TABLE_NAME,
         STREAM_SCHEMA,

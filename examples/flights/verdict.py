@@ -27,6 +27,8 @@ from examples.flights.dimensions import DIMENSIONS
 from examples.flights.wide_table import KEY, TABLE_NAME, WIDENER
 from examples.flights.workspace import Workspace
 
+_KEYS = {group.table: group.key_names for group in DIMENSIONS}
+
 
 @dataclass(frozen=True)
 class DemoVerdict:
@@ -72,8 +74,15 @@ class DemoVerdict:
         return sum(self.laws.checks.values())
 
 
-def judge(workspace: Workspace, wide: wt.Table, rows: Mapping[str, pa.Table]) -> DemoVerdict:
-    """rows: of every table, by its name. Raises ValueError when one has other columns or types."""
+def judge(
+    workspace: Workspace,
+    wide: wt.Table,
+    rows: Mapping[str, pa.Table],
+    database: Mapping[str, pa.Table],
+) -> DemoVerdict:
+    """rows: of every table, by its name. database: of those that live in a database, what it had at the end. Raises
+    ValueError when one has other columns or types.
+    """
     expected = expected_table(workspace)
     departures = expected_departures(workspace)
     audits = {
@@ -89,5 +98,11 @@ def judge(workspace: Workspace, wide: wt.Table, rows: Mapping[str, pa.Table]) ->
         },
         DEPARTURES_NAME: audit_rows(rows[DEPARTURES_NAME], departures, DEPARTURES_SCHEMA, KEY),
         HOURLY_NAME: audit_hourly(rows[HOURLY_NAME], expected_hourly(expected)),
+        **{
+            f"{name} as in the database": audit_rows(
+                rows[name], there, rows[name].schema, _KEYS[name]
+            )
+            for name, there in database.items()
+        },
     }
     return DemoVerdict(audits, wide.audit(start=0))

@@ -33,6 +33,10 @@ class Workspace:
         """The folder with all files of a stream."""
         return self.root / "input" / "streams" / group
 
+    def database(self, group: str) -> Path:
+        """The rows that the database had of a dimension at the end."""
+        return self.root / "input" / "database" / f"{group}.parquet"
+
     def arrived(self, group: str) -> Path:
         """The folder that a streaming query watches, by its name: the files that have come so far."""
         return self.root / "input" / "arrived" / group

@@ -17,7 +17,7 @@ import widetable as wt
 from examples.flights.barrier_looks import BARRIER_TABLES, BarrierChecker
 from examples.flights.carrier_hourly import HOURLY_NAME, HOURLY_SCHEMA, READ_COLUMNS, ROW_KIND
 from examples.flights.dataset import Dataset
-from examples.flights.dimensions import WEATHER, dimension_options
+from examples.flights.dimensions import BARRIERS, DIMENSIONS, WEATHER
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
@@ -68,6 +68,7 @@ def join_by_dictionaries(dataset: Dataset) -> pa.Table:
 
 def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> PipelineRun:
     """Make all tables and fill them; what a run of the queries would have said."""
+    create_dimensions(workspace)
     tables, rounds, started = create_tables(workspace), list[CompactionRound](), time.time()
     looks, roots = BarrierChecker(workspace), _Roots(workspace, tables)
     layer = _Layer(workspace, tables.wide)
@@ -93,6 +94,19 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
         layer=LayerRun(_id(JOB), tuple(layer.batches), None),
         looks=looks.taken,
     )
+
+
+def create_dimensions(workspace: Workspace) -> None:
+    """Make the tables of aircraft and weather, which the job of the database makes in the demo."""
+    catalog = wt.Catalog(str(workspace.warehouse))
+    for group in DIMENSIONS:
+        options = {"bucket": "1", "sequence.field": group.sequence}
+        catalog.create_table(
+            group.table,
+            group.written_schema,
+            primary_key=group.key_names,
+            options=options | (BARRIERS if group.table in BARRIER_TABLES else {}),
+        )
 
 
 class _Roots:
@@ -179,7 +193,7 @@ def _look_up(
         "nyc.known_weather",
         WEATHER.written_schema,
         primary_key=WEATHER.key_names,
-        options=dimension_options(WEATHER),
+        options={"bucket": "1", "sequence.field": WEATHER.sequence},
     )
     batches = []
     written = 0

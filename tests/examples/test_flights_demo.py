@@ -1,4 +1,4 @@
-"""The whole demo, small: seven Spark queries, all tables checked, the report, and wrong values that are found."""
+"""The whole demo, small: Spark queries and a database, all tables checked, the report, wrong values that are found."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 import widetable as wt
 from examples.flights.barrier_looks import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
+from examples.flights.database_job import USER
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
-from examples.flights.dimensions import PLANES
+from examples.flights.dimensions import CHECKED, PLANES
 from examples.flights.inputs import FILE_COUNTS
 from examples.flights.report.freshness import NO_BATCH
 from examples.flights.second_layer import JOB
-from examples.flights.wide_table import GROUPS, STREAMS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
+from examples.flights.wide_table import GROUPS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
 from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.format.snapshot import Snapshot
 
@@ -48,10 +49,14 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     catalog = wt.Catalog(str(tmp_path / "warehouse"))
     _check_wide(catalog.table(TABLE_NAME))
     departures, hourly = catalog.table(DEPARTURES_NAME), catalog.table(HOURLY_NAME)
+    _check_planes(catalog.table(PLANES.table))
     _check_departures(departures)
     _check_hourly(hourly)
     _check_barriers(run.stdout, report, catalog)
-    catalog.topology().drop(JOB, force=True)  # its columns are another writer's now
+    for job in (JOB, USER):
+        catalog.topology().drop(job, force=True)  # its columns are another writer's now
+    planes = catalog.table(PLANES.table)
+    _plant(catalog.writer(PLANES.table, "vandal"), planes, "seats", "tailnum > 'N7'")
     _plant(catalog.writer(HOURLY_NAME, "vandal"), hourly, "delay_sum", "carrier = 'UA'")
     _plant(departures, departures, "temp", "temp > 0")
     check = _demo("--check", "--root", str(tmp_path))
@@ -59,6 +64,8 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     assert f"{cells:,} cells compared: 0 different" in check.stdout
     assert re.search(r"cells compared: 1 different\n +delay_sum of \(2013-01, UA, ", check.stdout)
     assert re.search(r"cells compared: 1 different\n +temp of \(2013-0", check.stdout)
+    in_database = r"nyc.planes as in the database: .* 1 different\n +seats of \(N"
+    assert re.search(in_database, check.stdout)
 
 
 def _demo(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -96,6 +103,17 @@ def _check_departures(departures: wt.Table) -> None:
     assert len({each.commit_user for each in appends}) == 1
 
 
+def _check_planes(planes: wt.Table) -> None:
+    """Rows that were there before the column have its default or their correction; all rows came by one job."""
+    rows = planes.scan(columns=["tailnum", CHECKED.name]).to_arrow()
+    assert rows[CHECKED.name].null_count == 0
+    checked = rows.filter(pc.field(CHECKED.name))["tailnum"].to_pylist()
+    assert checked
+    assert max(checked) < "N3"
+    appends = [each for each in planes.snapshots() if each.commit_kind == "APPEND"]
+    assert {each.commit_user for each in appends} == {USER}
+
+
 def _check_hourly(hourly: wt.Table) -> None:
     assert pc.sum(hourly.scan(columns=["flights"]).to_arrow()["flights"]).as_py() == FLIGHT_COUNT
     appends = _of_batches(hourly)
@@ -123,7 +141,7 @@ def _check_barriers(said: str, report: str, catalog: wt.Catalog) -> None:
     derived = {job.sources for job in jobs.values() if job.kind == "derived"}
     assert derived == {(TABLE_NAME,), (PLANES.table,)}
     roots = {job.name for job in jobs.values() if job.kind == "root"}
-    assert roots == {group.name for group in STREAMS if group.table in BARRIER_TABLES}
+    assert roots == {*(group.name for group in GROUPS), USER}
 
 
 def _plant(writer: wt.Table | wt.BarrierWriter, table: wt.Table, column: str, where: str) -> None:

@@ -69,7 +69,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
 
 
 def test_all_tables_are_as_they_must_be_and_all_laws_hold(filled: Filled) -> None:
-    verdict = judge(filled.workspace, filled.wide, filled.rows)
+    verdict = judge(filled.workspace, filled.wide, filled.rows, {})
     assert verdict.passed, (verdict.audits, verdict.laws.findings)
     assert verdict.wide.row_count == FLIGHT_COUNT
     assert verdict.hourly.row_count > 100
@@ -102,7 +102,7 @@ def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) 
     values[-1], before = None if values[-1] is not None else "nothing", values[-1]
     field = rows[name].schema.field(index)
     rows[name] = rows[name].set_column(index, field, pa.array(values, field.type))
-    verdict = judge(filled.workspace, filled.wide, rows)
+    verdict = judge(filled.workspace, filled.wide, rows, {})
     assert not verdict.passed
     wrong = {of: audit for of, audit in verdict.audits.items() if not audit.passed}
     assert list(wrong) == [name]

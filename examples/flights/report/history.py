@@ -20,7 +20,14 @@ from examples.flights.pipeline import PipelineRun
 from examples.flights.report.freshness import NO_BATCH
 from examples.flights.tables import DemoTables
 from examples.flights.weather_first import LOOKUP
-from examples.flights.wide_table import COLUMN_GROUPS, PARTITION, WIDENER, WIDENER_USER
+from examples.flights.wide_table import (
+    COLUMN_GROUPS,
+    PARTITION,
+    STREAMS,
+    TABLE_NAME,
+    WIDENER,
+    WIDENER_USER,
+)
 
 MAINTAINER = "maintainer"
 SECOND_LAYER = "second layer"
@@ -101,17 +108,17 @@ class History:
 def read_history(tables: DemoTables, run: PipelineRun, months: Sequence[str]) -> History:
     """Read all snapshots, and the wide table at some of them. `months`: all its partitions."""
     table = tables.wide
-    commits = _commits(table, run)
+    commits = _commits(TABLE_NAME, table, run)
     not_streams = (MAINTAINER, WIDENER.name)
     last_of_streams = max(each.snapshot_id for each in commits if each.writer not in not_streams)
     sampled = _evenly_spaced(commits, last_of_streams)
-    others = (tables.planes, tables.weather, tables.departures, tables.hourly)
     return History(
         commits=commits,
         other_commits=tuple(
             commit
-            for other in others
-            for commit in _commits(other, run)
+            for name, other in tables.by_name.items()
+            if name != TABLE_NAME
+            for commit in _commits(name, other, run)
             if commit.writer != MAINTAINER
         ),
         told=_emitted(table, run),
@@ -121,9 +128,10 @@ def read_history(tables: DemoTables, run: PipelineRun, months: Sequence[str]) ->
     )
 
 
-def _commits(table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
-    """Without those by which a stream says that nothing is to come."""
-    writers = {stream.query_id: stream.group for stream in run.streams}
+def _commits(name: str, table: wt.Table, run: PipelineRun) -> tuple[DemoCommit, ...]:
+    """Without those by which a stream says that nothing is to come. Streams of one database are one commit user."""
+    tables = {group.name: group.table for group in STREAMS}
+    writers = {each.query_id: each.group for each in run.inputs if tables[each.group] == name}
     writers |= {
         run.lookup.query_id: LOOKUP,
         run.layer.query_id: SECOND_LAYER,

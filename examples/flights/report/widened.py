@@ -36,7 +36,7 @@ def read_widened(tables: DemoTables, run: PipelineRun) -> Widened:
     """Read the snapshots of both tables."""
     commits = [each for each in tables.wide.snapshots() if each.commit_user == WIDENER_USER]
     ended = {int(each.properties[BARRIER]): each.time_millis for each in commits}  # its last commit
-    query_ids = {stream.group: stream.query_id for stream in run.streams}
+    query_ids = {stream.group: stream.query_id for stream in run.inputs}
     lags = [
         *_lags(tables.wide, query_ids[SCHEDULE.name], ended),
         *_lags(tables.planes, query_ids[PLANES.name], ended),
