@@ -190,11 +190,7 @@ def run_pipeline(
     finally:
         for query in spark.streams.active:
             query.stop()
-    times = {**arrivals.times, LOOKUP: let_in.times}
-    runs = {
-        name: StreamRun(name, str(query.id), tuple(micro_batches(query)), tuple(times[name]))
-        for name, query in queries.items()
-    }
+    runs = _query_runs(queries, {**arrivals.times, LOOKUP: let_in.times})
     lookup = runs.pop(LOOKUP)
     return PipelineRun(
         startup_seconds=min(stream.started for stream in runs.values()) - called,
@@ -205,6 +201,15 @@ def run_pipeline(
         looks=looks.taken,
         sources=tuple(_database_run(name, database, job) for name in job.noted),
     )
+
+
+def _query_runs(
+    queries: dict[str, StreamingQuery], times: dict[str, list[float]]
+) -> dict[str, StreamRun]:
+    return {
+        name: StreamRun(name, str(query.id), tuple(micro_batches(query)), tuple(times[name]))
+        for name, query in queries.items()
+    }
 
 
 def _database_run(name: str, database: SourceDatabase, job: DatabaseJob) -> StreamRun:
