@@ -165,7 +165,7 @@ def run_pipeline(
         """Whether there is nothing to wait for."""
         on_progress(shares)
         arrivals.check()
-        of_streams = [shares[group.name] for group in STREAMS]
+        of_streams = [shares[each.name] for each in STREAMS]
         let_in.let_in(len(arrivals.times[DEPARTURE.name]), len(job.noted[WEATHER.name]))
         looks.look()
         all_was_read = looks.barrier >= _last_barrier(tables)
@@ -191,11 +191,10 @@ def run_pipeline(
         for query in spark.streams.active:
             query.stop()
     runs = _query_runs(queries, {**arrivals.times, LOOKUP: let_in.times})
-    lookup = runs.pop(LOOKUP)
     return PipelineRun(
         startup_seconds=min(stream.started for stream in runs.values()) - called,
-        streams=tuple(runs.values()),
-        lookup=lookup,
+        streams=tuple(runs[group.name] for group in GROUPS),
+        lookup=runs[LOOKUP],
         compactions=tuple(maintainer.rounds),
         layer=layer_run,
         looks=looks.taken,
