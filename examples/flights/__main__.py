@@ -23,7 +23,9 @@ from pyspark.sql import SparkSession
 from examples.flights.arrivals import Arrivals
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.console import Console
-from examples.flights.database_job import DatabaseJob
+from examples.flights.database.database_job import DatabaseJob
+from examples.flights.database.source_database import SourceDatabase
+from examples.flights.database.source_rows import read_rows, store_rows
 from examples.flights.dataset import read_dataset, store_dataset
 from examples.flights.facts import join_facts
 from examples.flights.inputs import SEED, make_streams, store_streams
@@ -47,8 +49,6 @@ from examples.flights.report.punctuality import read_carriers
 from examples.flights.report.report import DemoFindings, render_report
 from examples.flights.report.widened import read_widened
 from examples.flights.session import start_session
-from examples.flights.source_database import SourceDatabase
-from examples.flights.source_rows import read_rows, store_rows
 from examples.flights.tables import DemoTables, create_tables, open_tables
 from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME

@@ -33,13 +33,13 @@ import widetable_spark
 from examples.flights.arrivals import Arrivals
 from examples.flights.barrier_looks import BarrierChecker, BarrierChecks
 from examples.flights.column_group import ColumnGroup
-from examples.flights.database_job import USER, DatabaseJob
+from examples.flights.database.database_job import USER, DatabaseJob
+from examples.flights.database.source_database import SourceDatabase
 from examples.flights.departure_weather import with_weather
 from examples.flights.dimensions import WEATHER
 from examples.flights.maintainer import CompactionRound, DemoMaintainer
 from examples.flights.micro_batch import MicroBatch, files_taken, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
-from examples.flights.source_database import SourceDatabase
 from examples.flights.tables import DemoTables
 from examples.flights.weather_first import LOOKUP, WeatherFirst
 from examples.flights.wide_table import DEPARTURE, GROUPS, STREAMS

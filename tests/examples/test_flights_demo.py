@@ -14,7 +14,7 @@ import pytest
 import widetable as wt
 from examples.flights.barrier_looks import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.database_job import USER
+from examples.flights.database.database_job import USER
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.dimensions import CHECKED, PLANES
 from examples.flights.inputs import FILE_COUNTS

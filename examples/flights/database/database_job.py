@@ -15,8 +15,8 @@ import time
 from types import TracebackType
 from typing import Final
 
+from examples.flights.database.source_database import SourceDatabase
 from examples.flights.dimensions import DIMENSIONS, dimension_options
-from examples.flights.source_database import SourceDatabase
 from examples.flights.workspace import Workspace
 from widetable_cdc import Sync, SyncStatus
 

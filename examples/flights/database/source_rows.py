@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from examples.flights.database.source_database import SourceDatabase
 from examples.flights.dimensions import DIMENSIONS
-from examples.flights.source_database import SourceDatabase
 from examples.flights.workspace import Workspace
 
 
