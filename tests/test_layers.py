@@ -69,6 +69,7 @@ ROOMS = {
         ("copying", "evolution"),
         ("applying",),
         ("jobs", "debezium"),
+        ("measures",),
     ),
     "widetable_spark": (
         ("startup",),
@@ -106,6 +107,7 @@ _CDC = {
     "widetable",
     "adbc_driver_manager",
     "adbc_driver_postgresql",
+    "prometheus_client",
     "numba",
     "numpy",
     "psycopg",

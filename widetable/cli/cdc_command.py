@@ -28,6 +28,11 @@ CDC_COMMAND: Final = Command(
         flag("--once", "run: end when all that the source had at the start is in the tables."),
         flag("--recopy", "resume: copy the table again, as a table that was parked must be."),
         flag("--quiet", "run: log only warnings, no line for each round."),
+        argument(
+            "--metrics",
+            "run: let Prometheus read the job's gauges at this address; a port alone is one of 127.0.0.1.",
+            metavar="[HOST:]PORT",
+        ),
         *FORMATS,
     ),
     (

@@ -12,7 +12,9 @@ The work is done by `widetable_cdc`, which is imported here only. Raises Unsuppo
 
 from __future__ import annotations
 
+import importlib
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from widetable.cli.actions.past import check_only
@@ -34,10 +36,13 @@ def cdc(
     once: bool,
     recopy: bool,
     quiet: bool,
+    metrics: str | None,
     format: str,
 ) -> int:
     """Print the state of the job, or of its tables; for run, after it has ended."""
-    check_only("cdc", action, ["run"], {"--once": once, "--quiet": quiet})
+    check_only(
+        "cdc", action, ["run"], {"--once": once, "--quiet": quiet, "--metrics": metrics is not None}
+    )
     check_only("cdc", action, ["resume"], {"--recopy": recopy})
     check_only("cdc", action, _TAKES_TABLE, {"TABLE": table is not None})
     if table is None and action in _NEEDS_TABLE:
@@ -50,7 +55,9 @@ def cdc(
     package = extra_package("widetable_cdc", f"widetable cdc {action}", "cdc")
     job = package.Sync(package.read_config(file))
     if action == "run":
-        return _run(job, once=once, quiet=quiet, format=format)
+        serving = nullcontext() if metrics is None else _serving(job.config, metrics)
+        with serving:
+            return _run(job, once=once, quiet=quiet, format=format)
     if action == "verify":
         return _verify(job, table, format)
     if action == "pause":
@@ -67,6 +74,12 @@ def _run(job: Any, *, once: bool, quiet: bool, format: str) -> int:
     with logged(logging.WARNING if quiet else logging.INFO), stop_on_signals() as stop:
         status = job.run("caught-up" if once else None, stop)
     return _write_status(status, format)
+
+
+def _serving(config: Any, address: str) -> AbstractContextManager[int]:
+    endpoint = importlib.import_module("widetable_cdc.measures.metrics_endpoint")
+    serving: AbstractContextManager[int] = endpoint.metrics_endpoint(config, address)
+    return serving
 
 
 def _write_status(status: Any, format: str) -> int:

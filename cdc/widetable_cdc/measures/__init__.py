@@ -1,0 +1,1 @@
+"""What monitoring reads of a job."""
