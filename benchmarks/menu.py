@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.cdc import bench_database, bench_log_decoder, bench_source_reads
+from benchmarks.cdc import bench_database, bench_log_decoder, bench_many_tables, bench_source_reads
 from benchmarks.engine import (
     bench_commit,
     bench_compact,
@@ -166,5 +166,9 @@ MENU: dict[str, Workload] = {
     "database": Workload(
         "Copy a PostgreSQL table, follow its log, and how old changes are, against ADBC and the server alone.",
         bench_database.run,
+    ),
+    "many_tables": Workload(
+        "Copy a PostgreSQL database of many tables, follow it, and start again behind kill -9.",
+        bench_many_tables.run,
     ),
 }

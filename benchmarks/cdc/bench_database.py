@@ -105,6 +105,9 @@ def _followed(server: PostgresServer, work: Path, size: Size) -> Row:
     count = CHANGES[size]
     config = _config(server, work / "log")
     Sync(config).run("caught-up")
+    # The first changes of a process compile the kernels of the log.
+    server.execute("UPDATE t SET j = j + 1 WHERE id < 10")
+    Sync(config).run("caught-up")
     server.execute(_UPDATES.format(count=count, rows=ROWS[size] * 2))
     theirs = _quietly(lambda: server.execute(_COUNT))
     ours = _quietly(lambda: Sync(config).run("caught-up"))
