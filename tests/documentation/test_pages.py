@@ -37,6 +37,14 @@ TAKEN = {
         "tests/cdc/test_page.py::test_the_page_does_what_it_says",
     ),
     (
+        "docs/mysql-and-mariadb.md",
+        "toml",
+    ): "tests/cdc/jobs/test_engine_config.py::test_the_file_of_the_page",
+    (
+        "docs/mysql-and-mariadb.md",
+        "xml",
+    ): "tests/cdc/mariadb/test_mariadb.py::test_case_24_a_database_is_followed_through_kills",
+    (
         "docs/meta-service.md",
         "python",
     ): "tests/meta/test_docs_page.py::test_the_page_does_what_it_says",

@@ -70,6 +70,7 @@ from widetable.read.held_columns import held_columns, hold_partition_columns
 from widetable.read.split import SplitRead
 from widetable.read.stream_plan import Limits, Start, start_of
 from widetable.runtime.derived_value import derived_value
+from widetable.runtime.extra_package import extra_package
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.runtime.late_names import late_names
 from widetable.runtime.machine_clock import now_millis
@@ -141,6 +142,7 @@ __all__ = [
     "duration_text",
     "engine_of",
     "epoch_millis",
+    "extra_package",
     "held_columns",
     "held_leases",
     "hold_partition_columns",

@@ -10,7 +10,27 @@ from widetable.runtime.forked_child import UNFORKABLE
 
 
 def extra_package(module: str, what: str, extra: str) -> ModuleType:
-    """Import a module of an extra. what: the argument or command that needs it, for messages."""
+    """Import a module of an extra.
+
+    Parameters
+    ----------
+    module : str
+        The name of the module.
+    what : str
+        The argument or command that needs it, for messages.
+    extra : str
+        The extra of widetable that installs it.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Raises
+    ------
+    UnsupportedError
+        Its packages are not installed.
+    """
     try:
         with UNFORKABLE:  # a forked child would wait forever for an import that nobody finishes
             return import_module(module)

@@ -6,6 +6,7 @@
     dsn = "host=db user=repl dbname=shop"         or dsn-env = "SHOP_DSN", the name of an environment variable
     publication = "widetable_shop"                default: widetable_<name>
     slot = "widetable_shop"                       default: widetable_<name>
+    kind = "postgresql"                           or "debezium": `embedded/engine_source.py` has its entries
 
     tables = ["public.*"]                         patterns: schema.table, * and ?
     exclude = ["public.audit_*"]
@@ -49,12 +50,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 from widetable import InvalidError, NotFoundError
+from widetable_cdc.embedded.engine_source import EngineSource, engine_source
+from widetable_cdc.embedded.refused_entries import check_entries, check_patterns
 from widetable_cdc.jobs.config_entries import Entries
 from widetable_cdc.jobs.table_config import TableConfig, table_config
 from widetable_cdc.values.wished_type import TypeWishes
@@ -135,7 +138,7 @@ class SyncConfig:
     name : str
         The job's name: lower-case letters, digits and underscores.
     source : SourceConfig
-        The database, its publication and its slot.
+        The database, its publication and its slot; empty with `engine`.
     target : TargetConfig
         The warehouse, and what targets are called and have as options.
     tables, exclude : tuple of str
@@ -146,6 +149,8 @@ class SyncConfig:
         What the job does with what has no single right answer.
     table : dict of str to TableConfig
         What is special about tables, by schema.table.
+    engine : EngineSource or None
+        The database, if Debezium reads it (kind = "debezium").
     """
 
     name: str
@@ -156,6 +161,7 @@ class SyncConfig:
     limits: RoundLimits = RoundLimits()
     rules: Rules = Rules()
     table: Mapping[str, TableConfig] = field(default_factory=dict)
+    engine: EngineSource | None = None
 
     def of(self, schema: str, name: str) -> TableConfig:
         """Return what is special about a table of the source.
@@ -290,18 +296,26 @@ def config_of(entries: Mapping[str, Any]) -> SyncConfig:
     'shop.crm_orders'
     """
     top = Entries("", entries)
-    name = top.text("name")
+    name = _checked_name(top.text("name"))
+    part = top.section("source")
+    is_debezium = part.choice("kind", ("postgresql", "debezium")) == "debezium"
+    if is_debezium:
+        check_entries(entries)
     config = SyncConfig(
-        name=_checked_name(name),
-        source=_source(top.section("source"), name),
+        name=name,
+        source=SourceConfig("", "", "") if is_debezium else _source(part, name),
         target=_target(top.section("target")),
         tables=top.texts("tables", least=1),
         exclude=top.texts("exclude"),
         limits=_limits(top.section("limits")),
         rules=_rules(top.section("rules")),
-        table={key: table_config(part) for key, part in top.sections("table").items()},
+        table={key: table_config(each) for key, each in top.sections("table").items()},
+        engine=_engine(part) if is_debezium else None,
     )
     top.end()
+    if is_debezium:
+        check_patterns((*config.tables, *config.exclude))
+        config = replace(config, target=replace(config.target, barriers=Barriers.NONE))
     for key in config.table:
         if key.count(".") != 1:
             raise InvalidError(
@@ -343,6 +357,17 @@ def _source(part: Entries, name: str) -> SourceConfig:
         dsn=dsn,
         publication=part.optional_text("publication") or default,
         slot=part.optional_text("slot") or default,
+    )
+    part.end()
+    return source
+
+
+def _engine(part: Entries) -> EngineSource:
+    source = engine_source(
+        part.text("connector"),
+        part.options("properties"),
+        part.optional_text("jars"),
+        part.optional_text("password-env"),
     )
     part.end()
     return source

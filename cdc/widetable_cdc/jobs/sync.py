@@ -29,6 +29,7 @@ from widetable.connector import WarningCode, arguments, counted, warn
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.captured_tables import CapturedTables
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
+from widetable_cdc.jobs.engine_job import EngineJob
 from widetable_cdc.jobs.followed_states import Status
 from widetable_cdc.jobs.retries import Retries
 from widetable_cdc.jobs.round import run_round
@@ -103,6 +104,7 @@ class Sync:
         self._tables: CapturedTables | None = None
         # Processes of the server that served sessions which were lost: it may not know that yet.
         self._left: set[int] = set()
+        self._engine = None if config.engine is None else EngineJob(config, config.engine)
 
     def run(
         self, until: str | int | None = None, stop: threading.Event | None = None
@@ -113,7 +115,7 @@ class Sync:
         ----------
         until : str or int, default None
             "copied": end when all tables are copied. "caught-up": when the tables have all that the source had at the
-            start as well. A number: when they have all up to this LSN. None: run until `stop`.
+            start as well. A number: when they have all up to this LSN, or position in a binlog. None: run until `stop`.
         stop : threading.Event, default None
             Ends the job after the round or chunk that runs.
 
@@ -135,6 +137,8 @@ class Sync:
         stop = (
             threading.Event() if stop is None else arguments.instance(stop, threading.Event, "stop")
         )
+        if self._engine is not None:
+            return self._engine.run(goal.until, stop)
         retries = Retries(self.config.limits.retry_seconds(has_goal=until is not None))
         self.prepare(keep=True)
         try:
@@ -163,6 +167,7 @@ class Sync:
         StorageError
             The server or the warehouse does not answer.
         """
+        self._check("prepare", "Call run, which makes all that the job needs.")
         if self._link is None:
             link = SourceLink(self.config)
             try:
@@ -198,6 +203,8 @@ class Sync:
         StorageError
             The server or the warehouse does not answer.
         """
+        if self._engine is not None:
+            return self._engine.status()
         tables = self._tables or CapturedTables(self.config)
         if self._link is not None:
             return tables.status(self._link.slot_status())
@@ -225,6 +232,7 @@ class Sync:
             The server or the warehouse does not answer.
         """
         name = None if table is None else arguments.text(table, "table")
+        self._check("verify", "Compare the tables with the database by a client of it.")
         with SourceLink.looking(self.config) as link:
             comparing = Verification(self.config, link)
             tables = CapturedTables(self.config).opened(name)
@@ -247,6 +255,7 @@ class Sync:
             The job has no such table.
         """
         name = arguments.text(table, "table")
+        self._check("pause", "Add the table to exclude, and give it to another job later.")
         CapturedTables(self.config).mark(name, Status.PAUSED, "paused by hand")
 
     def resume(self, table: str, *, recopy: bool = False) -> None:
@@ -267,6 +276,7 @@ class Sync:
             The job has no such table.
         """
         name, again = arguments.text(table, "table"), arguments.flag(recopy, "recopy")
+        self._check("resume", "Give the job another name to copy its tables again.")
         CapturedTables(self.config).resume(name, recopy=again)
 
     def drop_slot(self) -> None:
@@ -279,9 +289,15 @@ class Sync:
         StorageError
             The server does not answer.
         """
+        self._check("drop_slot", "End the job: the server keeps nothing for it.")
         with SourceLink.looking(self.config) as link:
             link.drop()
         CapturedTables(self.config).forget()
+
+    def _check(self, method: str, action: str) -> None:
+        """Refuse what needs PostgreSQL, where Debezium reads the database."""
+        if self._engine is not None:
+            raise self._engine.refused(f"Sync.{method}", action)
 
     @property
     def _linked(self) -> SourceLink:

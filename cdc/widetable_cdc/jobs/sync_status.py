@@ -4,6 +4,9 @@ shop: log at 0/1A2B3C8, server at 0/1A2B3C8, 0 B behind, 24.0 KiB held (reserved
 public.orders -> shop.orders: streaming, at 0/1A2B3C8
 public.users -> shop.users: copying, 3 of 8 chunks
 public.tags -> shop.tags: parked: the key column id changed its type. widetable cdc resume FILE public.tags --recopy
+
+shop: at binlog 3:154 (mariadb)
+shop.orders -> mirror.orders: streaming, at binlog 3:154
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from widetable.connector import size_text
+from widetable_cdc.embedded.binlog_position import position_text
 from widetable_cdc.jobs.followed_states import Status
 from widetable_cdc.source.lsn import lsn_text
 
@@ -131,3 +135,42 @@ class SyncStatus:
         value = asdict(self) | {"behind_bytes": self.behind_bytes}
         value["tables"] = [{**asdict(one), "status": one.status.value} for one in self.tables]
         return value
+
+
+@dataclass(frozen=True)
+class EngineStatus(SyncStatus):
+    """The state of a job whose database Debezium reads. LSNs are positions in the binlog.
+
+    Attributes
+    ----------
+    connector : str
+        The connector of Debezium.
+    """
+
+    connector: str = ""
+
+    def lines(self) -> list[str]:
+        """Write the state for people.
+
+        Returns
+        -------
+        list of str
+            A line for the job, one for each table, and one for bad rows if there are any.
+        """
+        at = "in the full copy" if self.confirmed_lsn is None else _place(self.confirmed_lsn)
+        lines = [f"{self.name}: {at} ({self.connector})", *map(_line, self.tables)]
+        if self.errors:
+            lines.append(f"{self.errors} bad rows are in the table of errors")
+        return lines
+
+
+def _line(table: SyncedTable) -> str:
+    start = f"{table.relation} -> {table.target}: {table.status.value}"
+    if table.status is Status.COPYING:
+        return start
+    at = "no change yet" if table.position is None else _place(table.position)
+    return f"{start}, {at}"
+
+
+def _place(position: int) -> str:
+    return f"at {position_text(position)}"
