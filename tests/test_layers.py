@@ -66,7 +66,7 @@ ROOMS = {
     "widetable_cdc": (
         ("values",),
         ("log", "source"),
-        ("copying", "evolution"),
+        ("columns", "copying", "evolution"),
         ("applying",),
         ("debezium",),
         ("embedded",),

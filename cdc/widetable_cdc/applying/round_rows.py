@@ -23,16 +23,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import Table
-from widetable.connector import ROW_KIND_COLUMN
+from widetable.connector import ROW_KIND_COLUMN, now_millis
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import DELETED, LastStates, StateSlice
 from widetable_cdc.applying.row_events import Indices, Mask
 from widetable_cdc.applying.typed_rows import TypedRows, Types, typed_rows
+from widetable_cdc.columns.target_columns import TargetColumns
+from widetable_cdc.columns.typed_expression import SourceRows
+from widetable_cdc.log.changes import Transactions
 
 # Keys, and the transactions that changed them: returns rows of the target's columns that the source has, seeing them.
 Reread = Callable[[pa.RecordBatch, npt.NDArray[np.uint32]], pa.Table]
 # Keys of the target: returns which of them a truncate leaves alone, because their chunk has seen it.
 Spares = Callable[[pa.RecordBatch], Mask]
+# Values of columns of the target, by name, for the rows with these numbers.
+Kept = dict[str, tuple[Indices, pa.Array]]
 
 _NO_VALUE = "the log does not carry the value, and neither the target nor the source has the row"
 
@@ -42,7 +47,8 @@ class Round:
     """What one table gets in a round that ends at an LSN. types: of the columns, by their names in the target.
 
     awaits: returns of which keys a chunk will bring the rows, with all of these changes. completes: the table has all
-    changes up to the LSN then; not while it is still copied.
+    changes up to the LSN then; not while it is still copied. columns: of the target; None for those of the states.
+    transactions: of the round, for columns that say when a row was changed.
     """
 
     states: LastStates
@@ -53,6 +59,16 @@ class Round:
     reread: Reread | None = None
     completes: bool = True
     awaits: Spares | None = None
+    columns: TargetColumns | None = None
+    transactions: Transactions | None = None
+
+    def commit_micros(self, end_lsns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """Return when transactions were committed, by the ends of their changes in the log."""
+        if self.transactions is None:
+            return None
+        return self.transactions.commit_micros[
+            np.searchsorted(self.transactions.end_lsns, end_lsns)
+        ]
 
 
 @dataclass
@@ -79,17 +95,20 @@ class RoundRows:
                 yield batch
 
     def _truncated(self, lsn: int) -> Iterator[pa.RecordBatch]:
-        for keys in live_keys(self.table, self.sequence):
+        columns = self.round.columns
+        names = self.round.states.events.names
+        if columns is not None:
+            names = tuple(name for name in columns.names if name not in self._key)
+        for keys in live_keys(self.table, self.sequence, None if columns is None else columns.own):
             if self.round.spares is not None:
                 keys = keys.filter(pa.array(~self.round.spares(keys)))
             if keys.num_rows:
-                names = self.round.states.events.names
                 yield deletes(keys, names, self.table, self.sequence, lsn)
 
     def _applicable(self, states: StateSlice) -> pa.RecordBatch:
         """Return the rows of a slice that can be applied; the others go to the table of errors."""
         rows = typed_rows(states, self.round.types)
-        values, lost = self._completed(states, rows)
+        values, lost, kept = self._completed(states, rows)
         lost &= ~rows.bad
         awaited = self._awaited(rows, lost)
         lost &= ~awaited
@@ -100,7 +119,9 @@ class RoundRows:
             values, is_again = _replaced(rows.keys, values, again, lost)
         reasons |= dict.fromkeys(np.flatnonzero(lost & ~is_again).tolist(), _NO_VALUE)
         self.round.errors.write(states, reasons)
-        columns = {**rows.keys, **values}
+        columns = self._written(states, {**rows.keys, **values})
+        for name, (at, column) in kept.items():
+            columns[name] = replaced(columns[name], at, column)
         if self.sequence is not None:
             columns[self.sequence] = pa.array(states.end_lsns, pa.int64())
         columns[ROW_KIND_COLUMN] = states.kinds
@@ -108,20 +129,47 @@ class RoundRows:
         is_good = ~rows.bad & ~awaited & ~(lost & ~is_again)
         return batch if is_good.all() else batch.filter(pa.array(is_good))
 
-    def _completed(self, states: StateSlice, rows: TypedRows) -> tuple[dict[str, pa.Array], Mask]:
-        """Return the values with those that the target has, and which rows need one that it does not have."""
+    def _written(self, states: StateSlice, columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        """Return the columns of the target for rows with the columns of the source."""
+        if self.round.columns is None:
+            return columns
+        micros = self.round.commit_micros(states.end_lsns)
+        rows = SourceRows(columns, len(states), now_millis(), micros)
+        is_delete = np.asarray(pc.equal(states.kinds, DELETED))
+        return self.round.columns.rows(rows, is_delete)
+
+    def _target_keys(self, keys: Mapping[str, pa.Array]) -> Mapping[str, pa.Array]:
+        columns = self.round.columns
+        return keys if columns is None else columns.keys(keys)
+
+    def _carriers(self, name: str) -> tuple[str, ...]:
+        """Return the columns of the target that have an unchanged value of a column of the source."""
+        columns = self.round.columns
+        return (name,) if columns is None else columns.carriers(name)
+
+    def _completed(
+        self, states: StateSlice, rows: TypedRows
+    ) -> tuple[dict[str, pa.Array], Mask, Kept]:
+        """Return the values with those that the target has, which rows need one that it does not have, and computed
+        values that stay: those of columns of the source that the target itself does not have.
+        """
         values = dict(rows.values)
         is_open: Mask = np.zeros(len(states), dtype=np.bool_)
         for mask in states.unresolved.values():
             is_open |= mask
         lost: Mask = np.zeros(len(states), dtype=np.bool_)
         at = np.flatnonzero(is_open)
+        kept: Kept = {}
         if not len(at):
-            return values, lost
+            return values, lost, kept
         origins = pa.RecordBatch.from_pydict(
-            {name: column.take(pa.array(at)) for name, column in rows.origins.items()}
+            dict(
+                self._target_keys(
+                    {name: column.take(pa.array(at)) for name, column in rows.origins.items()}
+                )
+            )
         )
-        names = list(states.unresolved)
+        names = [each for name in states.unresolved for each in self._carriers(name)]
         # A row of a wide table may be there by other groups alone: a group that has it has a sequence.
         sign = self._key[0] if self.sequence is None else self.sequence
         there = self.table.lookup(origins, list(dict.fromkeys([sign, *names]))).combine_chunks()
@@ -132,9 +180,13 @@ class RoundRows:
         lost[at[~has_row]] = True
         for name, mask in states.unresolved.items():
             filled = mask[at] & has_row
-            looked_up = _one_array(there.column(name)).filter(pa.array(filled))
-            values[name] = replaced(values[name], at[filled], looked_up)
-        return values, lost
+            for carrier in self._carriers(name):
+                looked_up = _one_array(there.column(carrier)).filter(pa.array(filled))
+                if carrier == name:
+                    values[name] = replaced(values[name], at[filled], looked_up)
+                else:
+                    kept[carrier] = at[filled], looked_up
+        return values, lost, kept
 
     def _awaited(self, rows: TypedRows, lost: Mask) -> Mask:
         """Return which of the lost rows a chunk will bring."""

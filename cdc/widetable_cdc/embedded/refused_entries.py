@@ -33,6 +33,8 @@ _REFUSED: Final = {
 }
 _REFUSED_OF_TABLES: Final = {
     "types": "Remove it: the records say the types.",
+    "computed": "Remove it: the target has the columns of the records.",
+    "metadata": "Remove it: the target has the columns of the records.",
     "partition": "Make the table with its partition keys before the job starts.",
     "group": "Remove it: the job fills mirrors.",
 }

@@ -109,12 +109,16 @@ def _alteration(
 
 
 def filled_rows(
-    table: Table, fills: Mapping[str, pa.Array], columns: Sequence[str] | None = None
+    table: Table,
+    fills: Mapping[str, pa.Array],
+    columns: Sequence[str] | None = None,
+    own: pc.Expression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the live rows in which a column is null that has a fill, with the fill.
 
     fills: arrays of one value, of the column's type. columns: those that a row must have, for a group: its own ones and
-    its sequence, whose value must be there; None for all.
+    its sequence, whose value must be there; None for all. own: the condition of the rows of this source, if others fill
+    the table as well.
     """
     condition = None
     for name in fills:
@@ -122,6 +126,7 @@ def filled_rows(
         condition = is_null if condition is None else condition | is_null
     if condition is None:
         return
+    condition = condition if own is None else condition & own
     for batch in table.scan(columns=columns, filter=condition).to_batches():
         for name, fill in fills.items():
             at = batch.schema.get_field_index(name)

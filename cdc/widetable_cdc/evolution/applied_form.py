@@ -22,11 +22,14 @@ from widetable_cdc.values.source_type import SourceType
 
 @dataclass(frozen=True)
 class AppliedForm:
-    """A form of a table. fields: the field of the target that each column has or had, by its attnum."""
+    """A form of a table. fields: the field of the target that each column has or had, by its attnum. section: what the
+    configuration said of the target's columns, as a text; empty if nothing.
+    """
 
     relation: Relation
     table: SourceTable
     fields: Mapping[int, int] = field(default_factory=dict)
+    section: str = ""
 
     @property
     def highest_attnum(self) -> int:
@@ -54,6 +57,7 @@ class AppliedForm:
                 Relation(**relation, columns=columns),
                 SourceTable(**table, key=key, columns=sources),
                 fields,
+                body.get("section", ""),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as cause:
             raise DamagedError(

@@ -16,14 +16,18 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable import InvalidError
+from widetable.connector import now_millis
 from widetable_cdc.applying.barrier_line import ClockLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Reread, Round, Spares
 from widetable_cdc.applying.row_events import Mask, RowEvent, RowEvents, row_events
 from widetable_cdc.applying.target import Target
+from widetable_cdc.columns.target_columns import TargetColumns
+from widetable_cdc.columns.typed_expression import SourceRows
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.copying.chunk_states import ChunkState
 from widetable_cdc.copying.pending import not_yet_seen
@@ -32,21 +36,18 @@ from widetable_cdc.copying.visibility import counts
 from widetable_cdc.jobs.chunk_errors import write_chunk_errors
 from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.followed_states import FollowedState, Status
-from widetable_cdc.log.changes import ChangeBatch, Relation
+from widetable_cdc.log.changes import ChangeBatch, Relation, Transactions
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import quoted
-from widetable_cdc.values.column_type import TargetType
-
-TargetTypes = Mapping[str, TargetType]
 
 
 @dataclass
 class CapturedTable:
     """A table that a job follows.
 
-    names: the target's name of each column of the source that is applied. types: of the target's columns. plan: the
+    names: the name of each column of the source that is read, in the current form. columns: of the target. plan: the
     chunks while it is copied, else None. floor_xid: the least xmin of a snapshot that a chunk may be read in.
     may_hold_rows: whether a range that is to be read may have rows in the target. position: the LSN up to which the
     target has the changes. skips_to: changes up to this LSN are left out, and no chunk is read before it. truncate:
@@ -57,7 +58,7 @@ class CapturedTable:
     state: FollowedState
     target: Target
     names: dict[str, str]
-    types: TargetTypes
+    columns: TargetColumns
     errors: ErrorTable
     plan: ChunkPlan | None = None
     floor_xid: int = 0
@@ -81,16 +82,17 @@ class CapturedTable:
     def apply(
         self,
         batches: Sequence[ChangeBatch],
-        lsn: int,
+        transactions: Transactions,
         fills: Mapping[str, str | None],
         names: Mapping[Relation, Mapping[str, str]],
         reread: Reread | None = None,
     ) -> bool:
-        """Commit the changes of a round that ends at `lsn`; return whether there was something to commit.
+        """Commit the changes of a round; return whether there was something to commit. transactions: of the round.
 
         fills: the values of columns that were added within the round, for rows of earlier forms. names: of the columns
         of each form, those in the target now. reread: gives rows as the source has them now (`row_reread`).
         """
+        lsn = int(transactions.end_lsns[-1])
         parts = [self._events(batch, names[batch.relation]) for batch in batches]
         truncate_xid = _last_truncate(parts)
         parts = [part for part in parts if len(part)]
@@ -106,9 +108,11 @@ class CapturedTable:
         self.target.apply(
             Round(
                 states,
-                self.types,
+                self.columns.types,
                 lsn,
                 self.errors,
+                columns=self.columns,
+                transactions=transactions,
                 spares=spares,
                 awaits=self._awaits if copying else None,
                 reread=reread if copying else None,
@@ -133,15 +137,17 @@ class CapturedTable:
                 return None
             condition = None
             if self.may_hold_rows:
-                condition = range_condition(chunk.key_range, self.key_column(chunk.key_range))
+                condition = self.condition(chunk.key_range)
             self.target.copy(self.typed(read), self.position, condition)
         self.plan = self.plan.copied(chunk.chunk, read.snapshot, read.lsn)
         return next(each for each in self.plan.states if each.chunk == chunk.chunk)
 
-    def key_column(self, key_range: ChunkRange) -> pa.Field:
-        """Return the column of the target by which its chunks are cut."""
-        column = key_range.column or next(iter(self.names))
-        return self.target.table.arrow_schema.field(self.names[column])
+    def condition(self, key_range: ChunkRange) -> pc.Expression:
+        """Return the condition of the rows of a range that the target has of this source."""
+        column = self._target_cut(key_range.column if key_range.kind is not None else None)
+        condition = range_condition(key_range, self.target.table.arrow_schema.field(column))
+        own = self.columns.own
+        return condition if own is None else condition & own
 
     def streams_from(self, position: int) -> bool:
         """Return whether the copy is over: every change up to `position`, behind all of its snapshots, is applied."""
@@ -165,20 +171,32 @@ class CapturedTable:
         """Return the SQL expressions by which rows of the source are read for the target."""
         columns = self.copied_columns()
         return [
-            f"{self.types[target].select(quoted(column))} AS {quoted(target)}"
+            f"{self.columns.types[target].select(quoted(column))} AS {quoted(target)}"
             for column, target in columns.items()
         ]
 
     def typed(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a chunk with the target's types; bad ones go to the table of errors."""
+        """Yield the rows of a chunk with the columns of the target; bad ones go to the table of errors."""
+        for batch in self.read_rows(read):
+            yield self.written(batch, read.micros)
+
+    def read_rows(self, read: ChunkRead) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a chunk with the columns of the source; bad ones go to the table of errors."""
         for batch in read.batches:
-            copied = copied_rows(batch, self.types)
+            copied = copied_rows(batch, self.columns.types)
             if copied.bad.any():
-                write_chunk_errors(
-                    self.errors, self.state.relation, self.key, batch, copied.casts, read.lsn
-                )
+                key = self.columns.event_key
+                relation = self.state.relation
+                write_chunk_errors(self.errors, relation, key, batch, copied.casts, read.lsn)
             if copied.good.num_rows:
                 yield copied.good
+
+    def written(self, batch: pa.RecordBatch, micros: int) -> pa.RecordBatch:
+        """Return rows of the source with the columns of the target. micros: the time of their snapshot."""
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        moments = np.full(batch.num_rows, micros, dtype=np.int64)
+        rows = SourceRows(columns, batch.num_rows, now_millis(), moments)
+        return pa.RecordBatch.from_pydict(self.columns.rows(rows))
 
     def inherit(self, before: CapturedTable) -> None:
         """Take over what an earlier object of the table knows of the copy that goes on."""
@@ -192,7 +210,7 @@ class CapturedTable:
 
     def _events(self, batch: ChangeBatch, names: Mapping[str, str]) -> RowEvents:
         """Return the events of a batch that are not in the target yet."""
-        events = row_events(batch, self.key, names)
+        events = row_events(batch, self.columns.event_key, names)
         keeps: Mask = events.event_end_lsns > self.position
         if self.plan is not None:
             keeps &= self._pending(events, self.plan)
@@ -224,10 +242,15 @@ class CapturedTable:
 
     def _cut_by(self, plan: ChunkPlan) -> str:
         column = plan.key_column
-        return self.names[column] if column is not None else self.key[0]
+        return self.names[column] if column is not None else self.columns.event_key[0]
+
+    def _target_cut(self, column: str | None) -> str:
+        """Return the column of the target's key by which its chunks are cut. column: that of the source."""
+        name = None if column is None else self.columns.key_of(self.names[column])
+        return self.key[0] if name is None else name
 
     def _chunk_keys(self, texts: pa.Array, plan: ChunkPlan) -> pa.Array:
-        return self.types[self._cut_by(plan)].from_texts(texts).values
+        return self.columns.types[self._cut_by(plan)].from_texts(texts).values
 
     def _awaits(self, keys: pa.RecordBatch) -> Mask:
         """Return which keys lie in chunks that are still to be read: their snapshots will see what is applied now."""
@@ -241,7 +264,7 @@ class CapturedTable:
 
         def spares(keys: pa.RecordBatch) -> Mask:
             xids: npt.NDArray[np.uint32] = np.full(keys.num_rows, xid, dtype=np.uint32)
-            seen: Mask = ~not_yet_seen(keys.column(self._cut_by(plan)), xids, plan)
+            seen: Mask = ~not_yet_seen(keys.column(self._target_cut(plan.key_column)), xids, plan)
             return seen
 
         return spares

@@ -18,13 +18,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from widetable import Catalog, ConflictError, InvalidError, NotFoundError, UnsupportedError
+from widetable import Catalog, ConflictError, InvalidError, NotFoundError
 from widetable.connector import WarningCode, did_you_mean, last_identifier, warn
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
 from widetable_cdc.jobs.captured_table import CapturedTable
-from widetable_cdc.jobs.checked_sections import check_sections
+from widetable_cdc.jobs.checked_sections import check_sections, section_text
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.clock_barriers import ClockBarriers
 from widetable_cdc.jobs.config import SyncConfig
@@ -32,11 +32,11 @@ from widetable_cdc.jobs.evolved_table import Evolution, Evolved, relation_of
 from widetable_cdc.jobs.followed_server import SERVER
 from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
 from widetable_cdc.jobs.row_reread import RowReread
+from widetable_cdc.jobs.shared_target import has_target, other_fillers
 from widetable_cdc.jobs.source_link import SourceLink
-from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
-from widetable_cdc.jobs.target_table import copied_ranges, make_target, opened
-from widetable_cdc.log.changes import ChangeBatch, Relation
-from widetable_cdc.source.lsn import lsn_text
+from widetable_cdc.jobs.sync_status import SyncStatus, synced_tables
+from widetable_cdc.jobs.target_table import copied_ranges, fitting_target, opened
+from widetable_cdc.log.changes import ChangeBatch, Relation, Transactions
 from widetable_cdc.source.server_checks import changed_members, table_problem, unsent_parts
 from widetable_cdc.source.slot import SlotStatus
 from widetable_cdc.source.source_table import SourceTable
@@ -59,6 +59,7 @@ class CapturedTables:
         self.chunks = ChunkStore(self._catalog, database, config.name)
         self.states = self._store.load()
         self.server = self._store.load_server()
+        self._database = "" if self.server is None else self.server.facts.database
         is_stopping = config.rules.on_error == "stop"
         self._errors = ErrorTable(self._catalog, database, config.name, stops=is_stopping)
         self.barriers = ClockBarriers(config.user)
@@ -70,9 +71,11 @@ class CapturedTables:
         now = link.tables()
         self._let_go({name for name in self.states if name not in now})
         new = {name: table for name, table in now.items() if self._is_new(name)}
-        if new:
-            link.publish(new)
+        left = {name for name, table in new.items() if self._stays_refused(link, name, table)}
+        if new.keys() - left:
+            link.publish({name: table for name, table in new.items() if name not in left})
         server = link.server()
+        self._database = server.facts.database
         again = frozenset[tuple[str, str]]()
         if self.server is not None:
             again = changed_members(self.server.members, server.members)
@@ -81,6 +84,8 @@ class CapturedTables:
         floor = link.floor_xid()
         plans = self.chunks.load()
         for name, table in now.items():
+            if name in left:
+                continue
             problem = table_problem(table) or unsent.get((table.schema, table.name))
             if problem is not None:
                 self._refuse(name, table, problem)
@@ -88,12 +93,16 @@ class CapturedTables:
                 self._try_add(link, name, table, floor)
             elif table.oid != self.states[name].form.table.oid:
                 self._park(name, "the table was dropped and made again")
+            elif table.oid not in self._open and self._is_reconfigured(self.states[name]):
+                self._park(name, "its section says other columns than its target was made by")
             elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
                 self._follow(table.oid, self.states[name], plans.get(table.oid), floor)
             if (table.schema, table.name) in again and table.oid in self._open:
                 followed = self._open[table.oid]
                 why = Evolved(followed.state.form, copies_again="it was out of the publication")
                 self._reopened(followed, why, link)
+        # Their changes would hold nothing, but cost the server and the job a decoding.
+        link.take_out([table for name, table in new.items() if not has_target(self.states[name])])
         if self.server is None or server.differs(self.server):
             self._store.save_server(server)
             self.server = server
@@ -102,7 +111,7 @@ class CapturedTables:
         """Refuse sections of tables that are never taken, and entries that do not fit a table that is new."""
         now = link.tables()
         new = {name: table for name, table in now.items() if self._is_new(name)}
-        check_sections(self._config, new, {*now, *self.states})
+        check_sections(self._config, new, {*now, *self.states}, link.database)
 
     def _let_go(self, names: set[str]) -> None:
         """Mark tables as gone. A renamed table is gone under its old name, and new under the other one."""
@@ -113,12 +122,17 @@ class CapturedTables:
                 self._change(replace(state, status=Status.GONE, reason="not at the source"))
 
     def apply(
-        self, link: SourceLink, forms: Sequence[Relation], batches: Sequence[ChangeBatch], lsn: int
+        self,
+        link: SourceLink,
+        forms: Sequence[Relation],
+        batches: Sequence[ChangeBatch],
+        transactions: Transactions,
     ) -> int:
         """Apply the part of a round that one relation has, and return the number of commits.
 
-        forms: those in which the log has the relation, in its order.
+        forms: those in which the log has the relation, in its order. transactions: of the round.
         """
+        lsn = int(transactions.end_lsns[-1])
         table = self._open.get(forms[-1].oid)
         if table is None:
             return 0
@@ -133,7 +147,7 @@ class CapturedTables:
             table.leave_out(batches)
             return 0
         reread = RowReread(table, self._config.source.dsn, self._config.name)
-        is_done = table.apply(batches, lsn, evolved.fills, evolved.names, reread)
+        is_done = table.apply(batches, transactions, evolved.fills, evolved.names, reread)
         if is_done:
             self._behind |= set(self._open)
             self._behind.discard(forms[-1].oid)
@@ -214,11 +228,12 @@ class CapturedTables:
         """Return the tables that are copied or streaming, opened for reading; one alone if it is named."""
         every = [state for _, state in sorted(self.states.items())]
         states = every if name is None else [self._state(name)]
-        return [
-            opened(self._catalog, self._config, state, self._errors, self.barriers)
-            for state in states
-            if state.status in _FOLLOWED
-        ]
+        return [self._opened(state) for state in states if state.status in _FOLLOWED]
+
+    def _opened(self, state: FollowedState) -> CapturedTable:
+        return opened(
+            self._catalog, self._config, state, self._errors, self.barriers, self._database
+        )
 
     def mark(self, name: str, status: Status, reason: str) -> None:
         """Save another status of a table."""
@@ -240,7 +255,8 @@ class CapturedTables:
                 expected="a new copy",
                 action="Resume it with recopy.",
             )
-        if state.status is Status.PARKED and self._is_ours(state):
+        is_another = state.status is Status.PARKED or self._is_reconfigured(state)
+        if is_another and self._is_ours(state):
             self._catalog.drop_table(state.target, if_exists=True)
         self._forget(state)
 
@@ -258,25 +274,10 @@ class CapturedTables:
 
     def status(self, slot: SlotStatus) -> SyncStatus:
         """Return the state of the job. slot: its standing."""
-        plans = self.chunks.load()
-        progress = []
-        for name, state in sorted(self.states.items()):
-            plan = plans.get(state.form.table.oid)
-            chunks = 0 if plan is None else len(plan.states)
-            done = 0 if plan is None else chunks - len(plan.to_read())
-            position = self._position(state)
-            progress.append(
-                SyncedTable(name, state.target, state.status, state.reason, position, chunks, done)
-            )
-        return SyncStatus(
-            name=self._config.name,
-            confirmed_lsn=slot.confirmed_lsn,
-            server_lsn=slot.server_lsn,
-            held_bytes=slot.held_bytes,
-            wal_status=slot.wal_status,
-            errors=self._errors.in_table(),
-            tables=tuple(progress),
-        )
+        states = [state for _, state in sorted(self.states.items())]
+        positions = {each.relation: self._position(each) for each in states}
+        tables = synced_tables(states, self.chunks.load(), positions)
+        return SyncStatus.of(self._config.name, slot, self._errors.in_table(), tables)
 
     def _position(self, state: FollowedState) -> int | None:
         table = self._open.get(state.form.table.oid)
@@ -290,56 +291,60 @@ class CapturedTables:
     def _is_new(self, name: str) -> bool:
         """Whether a table has no target yet. One that was refused before is tried again: its cause may be mended."""
         state = self.states.get(name)
-        return state is None or state.status is Status.GONE or _was_refused(state)
+        return state is None or state.status is Status.GONE or not has_target(state)
+
+    def _is_reconfigured(self, state: FollowedState) -> bool:
+        """Whether the section of a followed table is another one than its target was made by."""
+        try:
+            is_followed = state.status in _FOLLOWED
+            return is_followed and state.form.section != self._section(state.form.table)
+        except InvalidError:
+            return True
 
     def _is_ours(self, state: FollowedState) -> bool:
         """Whether the job alone fills the target of a table."""
         source = state.form.table
         is_group = self._config.of(source.schema, source.name).group is not None
-        return not is_group and not _was_refused(state)
+        is_alone = not is_group and has_target(state)
+        return is_alone and not other_fillers(
+            self._catalog, self._config, state.relation, state.target
+        )
+
+    def _stays_refused(self, link: SourceLink, name: str, table: SourceTable) -> bool:
+        """Whether no target fits a table that was refused before: it is not published for another try."""
+        state = self.states.get(name)
+        if state is None or has_target(state) or table_problem(table) is not None:
+            return False
+        made = self._target(link, name, table)
+        if isinstance(made, str):
+            self._refuse(name, table, made)
+        return isinstance(made, str)
 
     def _try_add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
         """Take a new table in; park it if no target fits it."""
-        target = self._config.target_name(table.schema, table.name)
-        others = [
-            each.relation
-            for each in self.states.values()
-            if each.target == target
-            and each.relation != name
-            and each.status is not Status.GONE
-            and not _was_refused(each)
-        ]
-        if others:
-            self._refuse(
-                name,
-                table,
-                f"its target {target} is that of {others[0]}; give it another `target` in its section",
-            )
-            return
-        try:
-            self._add(link, name, table, floor)
-        except (InvalidError, UnsupportedError) as error:
-            self._refuse(name, table, str(error).rstrip("."))
+        made = self._target(link, name, table)
+        if isinstance(made, str):
+            self._refuse(name, table, made)
+        else:
+            self._add(name, table, floor, *made)
 
-    def _add(self, link: SourceLink, name: str, table: SourceTable, floor: int) -> None:
-        target, fields = make_target(self._catalog, self._config, table)
-        self._check_position(target, link.highest_position())
+    def _target(
+        self, link: SourceLink, name: str, table: SourceTable
+    ) -> tuple[str, dict[int, int]] | str:
+        highest = link.highest_position()
+        return fitting_target(self._catalog, self._config, table, link.database, highest)
+
+    def _section(self, table: SourceTable) -> str:
+        return section_text(self._config, table, self._database)
+
+    def _add(
+        self, name: str, table: SourceTable, floor: int, target: str, fields: dict[int, int]
+    ) -> None:
         plan = self._planned(table)
-        form = AppliedForm(relation_of(table), table, fields)
+        form = AppliedForm(relation_of(table), table, fields, self._section(table))
         state = FollowedState(name, Status.COPYING, target, form)
         self._change(state)
         self._follow(table.oid, state, plan, floor)
-
-    def _check_position(self, target: str, highest: int) -> None:
-        """Refuse a target that has changes of a server whose log went further: it would skip those of this one."""
-        position = last_identifier(self._catalog.table(target), self._config.user) or 0
-        if position > highest:
-            raise InvalidError(
-                f"table {target}",
-                found=f"changes of this job up to {lsn_text(position)}, from another server",
-                expected=f"none behind {lsn_text(highest)}, where the log of this server begins",
-                action="Drop the table, or give the job another name or another target.",
-            )
 
     def _follow(self, oid: int, state: FollowedState, plan: ChunkPlan | None, floor: int) -> None:
         is_copying = state.status is Status.COPYING
@@ -348,7 +353,7 @@ class CapturedTables:
             self.chunks.drop(plan)
         if plan is None and is_copying:
             plan = self._planned(state.form.table)
-        table = opened(self._catalog, self._config, state, self._errors, self.barriers)
+        table = self._opened(state)
         table.position = table.target.position() or 0
         self.barriers.join(table)
         table.plan = plan if is_copying else None
@@ -392,7 +397,7 @@ class CapturedTables:
     def _refuse(self, name: str, table: SourceTable, problem: str) -> None:
         """Park a table that cannot be followed."""
         before = self.states.get(name)
-        if before is not None and _was_refused(before) and before.reason == problem:
+        if before is not None and not has_target(before) and before.reason == problem:
             return
         if self._is_new(name):
             target = self._config.target_name(table.schema, table.name)
@@ -440,11 +445,6 @@ class CapturedTables:
         table = self._open.get(state.form.table.oid)
         if table is not None:
             table.state = state
-
-
-def _was_refused(state: FollowedState) -> bool:
-    # It was parked before it had a target, so no column of the source has a field.
-    return state.status is Status.PARKED and not state.form.fields
 
 
 _FOLLOWED = (Status.COPYING, Status.STREAMING)

@@ -7,18 +7,23 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from widetable import Catalog
+from widetable import Catalog, Table
 from widetable.connector import ROW_KIND_COLUMN
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.copying.chunk_states import KEY, SCHEMA, ChunkState, from_table, to_table
-from widetable_cdc.jobs.followed_states import state_table
+from widetable_cdc.jobs.followed_states import rows_there, state_table
 
 
 class ChunkStore:
-    """Chunks by the oid of their relation. database, job: give the name of the table, which is made if absent."""
+    """Chunks by the oid of their relation. database, job: give the name of the table, which the first chunk makes."""
 
     def __init__(self, catalog: Catalog, database: str, job: str) -> None:
-        self._table = state_table(catalog, f"{database}.__cdc_{job}", SCHEMA, list(KEY))
+        self._catalog = catalog
+        self._name = f"{database}.__cdc_{job}"
+
+    @property
+    def _table(self) -> Table:
+        return state_table(self._catalog, self._name, SCHEMA, list(KEY))
 
     def load(self) -> dict[int, ChunkPlan]:
         """Read the plans of all tables that are copied, by oid."""
@@ -48,7 +53,7 @@ class ChunkStore:
         self._table.write(_kinds(plan.states, "-D").select([*KEY, ROW_KIND_COLUMN]))
 
     def _states(self) -> tuple[ChunkState, ...]:
-        return from_table(self._table.scan().to_arrow())
+        return from_table(rows_there(self._catalog, self._name, SCHEMA))
 
 
 def _kinds(states: Iterable[ChunkState], kind: str) -> pa.Table:

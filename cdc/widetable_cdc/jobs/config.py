@@ -36,10 +36,12 @@
 
     [table."public.orders"]
     target = "orders"                             the name without prefix and suffix
-    key = ["id"]                                  default: the primary key
+    key = ["shard", "id"]                         default: the primary key, which it must hold
     partition = ["day"]
     options = { bucket = "8" }
     types = { amount = "STRING" }                 other types than the usual ones (`wished_type.py`)
+    computed = { shard = "'eu'", day = "date_format(at, 'yyyy-MM-dd')" }    further columns (`columns/functions.py`)
+    metadata = ["table_name", "op_ts"]            columns that say where a row came from (`columns/metadata.py`)
     group = { columns = ["name", "city"], sequence = "crm_lsn" }     into an existing wide table
 
 Raises InvalidError that names the entry, NotFoundError for a file that is not there.

@@ -38,6 +38,7 @@ from widetable_cdc.evolution.relation_change import (
     relation_change,
 )
 from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable_cdc.jobs.checked_sections import columns_of, section_text
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.log.changes import Relation, RelationColumn
@@ -98,18 +99,21 @@ class Evolution:
 
         return target_of
 
-    def _refused_wish(self, now: SourceTable | None) -> Park | None:
-        """Return why a column of the source has no type of the target: its new type is not cast to the one that the
-        configuration wishes for it.
+    def _misfit(self, form: AppliedForm, now: SourceTable | None) -> Park | None:
+        """Return why the section of a table does not fit its new form, or fits it with other types of computed columns:
+        the target has the old ones.
         """
         if now is None:
             return None
-        target_of = self._target_of(now)
-        for column in now.columns:
-            try:
-                target_of(column.name, column.type)
-            except InvalidError as error:
-                return Park(f"column {column.name!r}: {str(error).rstrip('.')}")
+        try:
+            after = columns_of(self.config, now, self.link.database)
+        except InvalidError as error:
+            return Park(str(error).rstrip("."))
+        before = columns_of(self.config, form.table, self.link.database)
+        for name, computed in before.computed.items():
+            if computed.kind != after.computed[name].kind:
+                was, is_now = computed.kind.target, after.computed[name].kind.target
+                return Park(f"the computed column {name!r} was {was}, and is {is_now}")
         return None
 
     def _actions(
@@ -121,7 +125,7 @@ class Evolution:
         if not is_new and not self._may_be_rewritten(form):
             return (), None
         now = self.link.table(relation.schema, relation.name)
-        refused = self._refused_wish(now)
+        refused = self._misfit(form, now)
         if refused is not None:
             return (refused,), None
         actions = relation_change(form, relation, now, self._target_of(form.table))
@@ -172,7 +176,8 @@ class Evolution:
             self._target_of(form.table),
             drops=is_dropping,
         )
-        return AppliedForm(relation, now, fields)
+        section = section_text(self.config, now, self.link.database)
+        return AppliedForm(relation, now, fields, section)
 
     def _fill(self, table: CapturedTable, form: SourceTable, texts: Mapping[str, str]) -> None:
         """Write the value of added columns into the rows that are there, in one commit."""
@@ -187,7 +192,8 @@ class Evolution:
             for name, text in texts.items()
         }
         table.target.copy(
-            filled_rows(self.catalog.table(table.state.target), fills), table.position
+            filled_rows(self.catalog.table(table.state.target), fills, own=table.columns.own),
+            table.position,
         )
 
     def _copied_again(
@@ -197,7 +203,7 @@ class Evolution:
         now = self.link.table(relation.schema, relation.name)
         if now is None:
             return Evolved(form, park="it was dropped")
-        refused = self._refused_wish(now)
+        refused = self._misfit(form, now)
         if refused is not None:
             return Evolved(form, park=refused.reason)
         actions = catalog_change(form, now, self._target_of(form.table))

@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from widetable import Catalog, NotFoundError, Table
 from widetable.connector import ROW_KIND_COLUMN
@@ -59,21 +60,27 @@ class FollowedState:
 
 
 class FollowedStates:
-    """The states of a job's tables. database, job: give the name of the table, which is made if it is absent."""
+    """The states of a job's tables. database, job: give the name of the table, which the first state makes."""
 
     def __init__(self, catalog: Catalog, database: str, job: str) -> None:
-        self._table = state_table(catalog, f"{database}.__cdc_{job}_tables", _SCHEMA, ["relation"])
+        self._catalog = catalog
+        self._name = f"{database}.__cdc_{job}_tables"
 
-    def load(self) -> dict[str, FollowedState]:
-        """Read all states, by relation."""
-        rows = self._table.scan().to_arrow().to_pylist()
+    @property
+    def _table(self) -> Table:
+        return state_table(self._catalog, self._name, _SCHEMA, ["relation"])
+
+    def load(self, target: str | None = None) -> dict[str, FollowedState]:
+        """Read all states, by relation; or those of one target."""
+        is_its = None if target is None else pc.field("target") == target
+        rows = rows_there(self._catalog, self._name, _SCHEMA, is_its).to_pylist()
         return {row["relation"]: _state_of(row) for row in rows if row["relation"] != SERVER}
 
     def load_server(self) -> FollowedServer | None:
         """Read what the last run knew of the server; None before the first."""
-        rows = self._table.lookup([{"relation": SERVER}]).to_pylist()
-        text = rows[0]["form"]
-        return None if text is None else FollowedServer.from_json(text)
+        rows = rows_there(self._catalog, self._name, _SCHEMA).to_pylist()
+        texts = [row["form"] for row in rows if row["relation"] == SERVER]
+        return FollowedServer.from_json(texts[0]) if texts else None
 
     def save_server(self, server: FollowedServer) -> None:
         """Write what this run knows of the server."""
@@ -88,6 +95,16 @@ class FollowedStates:
     def delete(self, relation: str) -> None:
         """Delete the state of a table."""
         self._table.write([{"relation": relation, ROW_KIND_COLUMN: "-D"}])
+
+
+def rows_there(
+    catalog: Catalog, name: str, schema: pa.Schema, filter: pc.Expression | None = None
+) -> pa.Table:
+    """Read the rows of a table of a job; none if it is absent."""
+    try:
+        return catalog.table(name).scan(filter=filter).to_arrow()
+    except NotFoundError:
+        return schema.empty_table()
 
 
 def state_table(catalog: Catalog, name: str, schema: pa.Schema, key: list[str]) -> Table:

@@ -51,7 +51,7 @@ def run_round(link: SourceLink, tables: CapturedTables) -> bool:
             sent.append(relation)
     commits = 0
     for oid in forms:
-        commits += tables.apply(link, forms[oid], batches.get(oid, []), end_lsn)
+        commits += tables.apply(link, forms[oid], batches.get(oid, []), log.transactions)
     link.confirm(end_lsn)
     if commits:
         _log.info(

@@ -4,9 +4,9 @@
     the change does not carry the big value, and the target has no row of key 8 to take it from
     the row of key -100 is read from the source, by which it has the value, and perhaps later ones
 
-Later changes of the row come once more from the log. They leave the row as the source has it. In: keys of the target,
-while the table is copied. Out: rows of the target. Raises what reading the source raises, and ConflictError if a
-transaction is not visible in time.
+Later changes of the row come once more from the log. They leave the row as the source has it. In: keys of the source,
+while the table is copied. Out: rows with the columns of the source. Raises what reading the source raises, and
+ConflictError if a transaction is not visible in time.
 """
 
 from __future__ import annotations
@@ -40,14 +40,13 @@ class RowReread:
 
     def __call__(self, keys: pa.RecordBatch, xids: npt.NDArray[np.uint32]) -> pa.Table:
         """Return the rows of keys that the source has, of these and perhaps of others with the same first column."""
-        schema = self.table.target.table.arrow_schema
         batches: list[pa.RecordBatch] = []
         for key_range in self._ranges(keys):
             batches += self._rows(key_range, xids)
         if batches:
             return pa.Table.from_batches(batches)
-        names = [self.table.names[c.name] for c in self.table.source.columns]
-        return pa.schema([schema.field(name) for name in names]).empty_table()
+        types = self.table.columns.types
+        return pa.schema([(name, each.arrow) for name, each in types.items()]).empty_table()
 
     def _ranges(self, keys: pa.RecordBatch) -> list[ChunkRange]:
         plan = self.table.plan
@@ -72,7 +71,7 @@ class RowReread:
         while True:
             with read_chunk(self.dsn, self.name, source, self.table.selected(), key_range) as read:
                 if counts(read.snapshot, xids):
-                    return list(self.table.typed(read))
+                    return list(self.table.read_rows(read))
             if time.monotonic() > ends:
                 raise ConflictError(
                     f"table {source.schema}.{source.name}",

@@ -19,7 +19,7 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
 from widetable_cdc.source.catalog_tables import relfilenode_of, source_tables
-from widetable_cdc.source.publication import Publication
+from widetable_cdc.source.publication import Publication, floor_xid
 from widetable_cdc.source.server_checks import (
     check_same_server,
     check_server,
@@ -35,6 +35,8 @@ from widetable_cdc.source.transport import PeekTransport
 
 # A job that confirms nothing for so long does not run, or stands.
 _STANDS_SECONDS: Final = 5.0
+# The server notices within it that a session has ended.
+_ENDS_SECONDS: Final = 3.0
 _log = logging.getLogger("widetable")
 # A segment of the log has 16 MB.
 _HELD_BYTES: Final = 32 << 20
@@ -74,6 +76,11 @@ class SourceLink:
             yield link
         finally:
             link.close()
+
+    @property
+    def database(self) -> str:
+        """The name of the database."""
+        return self.connection.info.dbname
 
     def tables(self) -> dict[str, SourceTable]:
         """Return the tables that the job is to follow, by schema.table, as they are now."""
@@ -133,6 +140,10 @@ class SourceLink:
         """Take those tables into the publication that can be followed: others would refuse writes of their users."""
         self._publication.ensure(each for each in tables.values() if table_problem(each) is None)
 
+    def take_out(self, tables: Iterable[SourceTable]) -> None:
+        """Let the server send no changes of tables that are not followed."""
+        self._publication.take_out(tables)
+
     def let_go(self) -> None:
         """Let the server forget what it holds for the slot though nothing in it is ours.
 
@@ -150,12 +161,7 @@ class SourceLink:
 
     def floor_xid(self) -> int:
         """Return the transaction below which all that run now lie."""
-        with server_errors("the source"):
-            row = self.connection.execute(
-                "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"
-            ).fetchone()
-        assert row is not None, "a function returns a row"
-        return int(str(row[0]))
+        return floor_xid(self.connection)
 
     def highest_position(self) -> int:
         """Return the LSN that no target of this server is ahead of: where a new slot begins, else the end of the log.
@@ -194,7 +200,8 @@ class SourceLink:
         self._has_warned = warning is not None
 
     def drop(self) -> None:
-        """Drop the slot and the publication."""
+        """Drop the slot and the publication. Raises InvalidError that names the session of a job that has the slot."""
+        self._slot.reserve(_ENDS_SECONDS)
         self._slot.drop()
         self._publication.drop()
 

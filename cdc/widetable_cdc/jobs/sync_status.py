@@ -11,13 +11,16 @@ shop.orders -> mirror.orders: streaming, at binlog 3:154
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from widetable.connector import size_text
+from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.embedded.binlog_position import position_text
-from widetable_cdc.jobs.followed_states import Status
+from widetable_cdc.jobs.followed_states import FollowedState, Status
 from widetable_cdc.source.lsn import lsn_text
+from widetable_cdc.source.slot import SlotStatus
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,30 @@ class SyncedTable:
         return f"{start}, {at}"
 
 
+def synced_tables(
+    states: Iterable[FollowedState],
+    plans: Mapping[int, ChunkPlan],
+    positions: Mapping[str, int | None],
+) -> tuple[SyncedTable, ...]:
+    """Return the states of tables. plans: of those that are copied, by oid. positions: of targets, by relation."""
+    tables = []
+    for state in states:
+        plan = plans.get(state.form.table.oid)
+        chunks = 0 if plan is None else len(plan.states)
+        tables.append(
+            SyncedTable(
+                state.relation,
+                state.target,
+                state.status,
+                state.reason,
+                positions[state.relation],
+                chunks,
+                0 if plan is None else chunks - len(plan.to_read()),
+            )
+        )
+    return tuple(tables)
+
+
 @dataclass(frozen=True)
 class SyncStatus:
     """The state of a job.
@@ -94,6 +121,29 @@ class SyncStatus:
     wal_status: str | None
     errors: int
     tables: tuple[SyncedTable, ...]
+
+    @staticmethod
+    def of(name: str, slot: SlotStatus, errors: int, tables: tuple[SyncedTable, ...]) -> SyncStatus:
+        """Return the state of a job.
+
+        Parameters
+        ----------
+        name : str
+            The job's name.
+        slot : SlotStatus
+            The standing of its slot.
+        errors : int
+            The number of its bad rows.
+        tables : tuple of SyncedTable
+            Its tables.
+
+        Returns
+        -------
+        SyncStatus
+            The state.
+        """
+        lsn, held = slot.confirmed_lsn, slot.held_bytes
+        return SyncStatus(name, lsn, slot.server_lsn, held, slot.wal_status, errors, tables)
 
     @property
     def behind_bytes(self) -> int:

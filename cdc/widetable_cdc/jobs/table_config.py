@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from widetable_cdc.columns.target_columns import ColumnSection
 from widetable_cdc.jobs.config_entries import Entries
 
 
@@ -21,14 +22,24 @@ class Group:
 
 @dataclass(frozen=True)
 class TableConfig:
-    """What is special about one table of the source. key: empty for the primary key. types: of columns, by name."""
+    """What is special about one table of the source. key: empty for the primary key. types: of columns, by name.
+    computed: expressions, by the names of computed columns. metadata: columns that say where a row came from.
+    """
 
     target: str | None = None
     key: tuple[str, ...] = ()
     partition: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
+    metadata: tuple[str, ...] = ()
     group: Group | None = None
+
+    @property
+    def section(self) -> ColumnSection:
+        """What it says of the columns of the target."""
+        group = None if self.group is None else self.group.columns
+        return ColumnSection(self.key, self.computed, self.metadata, group)
 
 
 def table_config(part: Entries) -> TableConfig:
@@ -40,6 +51,8 @@ def table_config(part: Entries) -> TableConfig:
         partition=part.texts("partition"),
         options=part.options("options"),
         types=part.named_texts("types"),
+        computed=part.named_texts("computed"),
+        metadata=part.texts("metadata"),
         group=None
         if group is None
         else Group(group.texts("columns", least=1), group.text("sequence")),

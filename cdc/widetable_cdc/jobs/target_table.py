@@ -9,23 +9,24 @@ from __future__ import annotations
 
 from typing import Final
 
-import pyarrow as pa
-
-from widetable import Catalog, InvalidError, NotFoundError, Table
-from widetable.connector import interval_of
+from widetable import Catalog, InvalidError, NotFoundError, Table, UnsupportedError
+from widetable.connector import interval_of, last_identifier
 from widetable_cdc.applying.barrier_line import BarrierLine, ClockLine, LsnLine
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.target import BarrierTarget, PlainTarget, Target
+from widetable_cdc.columns.target_columns import TargetColumns
+from widetable_cdc.columns.target_fit import check_fit
 from widetable_cdc.evolution.alteration import field_ids
 from widetable_cdc.jobs.captured_table import CapturedTable
-from widetable_cdc.jobs.checked_sections import check_section, column_types
+from widetable_cdc.jobs.checked_sections import check_section, columns_of, section_text
 from widetable_cdc.jobs.clock_barriers import ClockBarriers
 from widetable_cdc.jobs.config import Barriers, SyncConfig
 from widetable_cdc.jobs.followed_states import FollowedState
+from widetable_cdc.jobs.shared_target import conflict, other_fillers
 from widetable_cdc.jobs.table_config import TableConfig
-from widetable_cdc.jobs.target_fit import check_fit
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.key_bounds import key_ranges
+from widetable_cdc.source.lsn import lsn_text
 from widetable_cdc.source.source_table import SourceTable
 
 _INTERVAL: Final = "widetable.barrier-interval"
@@ -33,18 +34,16 @@ _INTERVALS: Final = {Barriers.LSN: "1 ms", Barriers.CLOCK: "10 s"}
 
 
 def make_target(
-    catalog: Catalog, config: SyncConfig, table: SourceTable
+    catalog: Catalog, config: SyncConfig, table: SourceTable, database: str
 ) -> tuple[str, dict[int, int]]:
     """Make the target of a table if it is absent. Returns its full name, and the field of each column by attnum."""
-    check_section(config, table)
+    columns = check_section(config, table, database)
     special = config.of(table.schema, table.name)
     name = config.target_name(table.schema, table.name)
-    names, key, types = _names(special, table), _key(special, table), column_types(config, table)
     try:
         target = catalog.table(name)
-        empty = pa.array([], pa.large_string())
-        arrow = {names[each]: types[each].from_texts(empty).values.type for each in names}
-        check_fit(target, name, [names.get(each, each) for each in key], arrow)
+        arrow = {each: columns.kind(each).arrow for each in columns.names}
+        check_fit(target, name, columns.key, arrow)
     except NotFoundError:
         if special.group is not None:
             raise
@@ -54,24 +53,33 @@ def make_target(
         target = catalog.create_table(
             name,
             {
-                column: kind.target + (" NOT NULL" if column in key else "")
-                for column, kind in types.items()
+                column: kind + (" NOT NULL" if column in columns.key else "")
+                for column, kind in _declared(config, table, columns).items()
             },
-            primary_key=list(key),
+            primary_key=list(columns.key),
             partition_by=list(special.partition),
             options=options,
         )
     return name, field_ids(
-        target, {c.attnum: names[c.name] for c in table.columns if c.name in names}
+        target, {c.attnum: c.name for c in table.columns if c.name in columns.source}
     )
 
 
+def _declared(config: SyncConfig, table: SourceTable, columns: TargetColumns) -> dict[str, str]:
+    """Return the types of all columns of a mirror, in their order: generated ones, which are null, among them."""
+    wishes = config.wishes(table.schema, table.name)
+    types = {each.name: wishes.type_of(each.name, each.type).target for each in table.columns}
+    return types | {name: each.kind.target for name, each in columns.computed.items()}
+
+
 def copied_ranges(config: SyncConfig, table: SourceTable) -> tuple[ChunkRange, ...]:
-    """Return the ranges in which a table is read. It is one where the target has the key's column as another type."""
-    source, name = config.source, config.name
-    if table.key and table.key[0] in config.wishes(table.schema, table.name).types:
+    """Return the ranges in which a table is read. It is one where the target's key does not have the first column of
+    the source's as it is.
+    """
+    columns = columns_of(config, table, "")
+    if not table.key or columns.key_of(table.key[0]) is None:
         return (ChunkRange(),)
-    return key_ranges(source.dsn, name, table, config.limits.chunk_rows)
+    return key_ranges(config.source.dsn, config.name, table, config.limits.chunk_rows)
 
 
 def opened(
@@ -80,17 +88,17 @@ def opened(
     state: FollowedState,
     errors: ErrorTable,
     barriers: ClockBarriers,
+    database: str,
 ) -> CapturedTable:
-    """Open the target of a table. barriers: of the job, where they are those of the clock."""
+    """Open the target of a table. barriers: of the job, where they are those of the clock. database: of the source."""
     special = config.of(state.form.table.schema, state.form.table.name)
-    types = column_types(config, state.form.table)
-    names = _names(special, state.form.table)
+    columns = columns_of(config, state.form.table, database)
     line = _line(catalog.table(state.target), config, special, barriers)
     return CapturedTable(
         state=state,
         target=_target(catalog, config, special, state.target, line),
-        names=names,
-        types={target: types[source] for source, target in names.items()},
+        names={name: name for name in columns.types},
+        columns=columns,
         errors=errors,
         clock=line if isinstance(line, ClockLine) else None,
         truncate=config.rules.truncate,
@@ -126,22 +134,34 @@ def _target(
     return BarrierTarget(catalog, name, config.user, line, columns, sequence)
 
 
-def _names(special: TableConfig, table: SourceTable) -> dict[str, str]:
-    """Return the target's name of each column of the source that is applied."""
-    columns = [column.name for column in table.columns if not column.is_generated]
-    if special.group is None:
-        return {name: name for name in columns}
-    wanted = (*_key(special, table), *special.group.columns)
-    for name in wanted:
-        if name not in columns:
-            raise InvalidError(
-                f"table {table.schema}.{table.name}",
-                found=f"no column {name!r} at the source",
-                expected=f"one of {', '.join(columns)}",
-                action="Correct the columns of the group.",
-            )
-    return {name: name for name in wanted}
+def fitting_target(
+    catalog: Catalog, config: SyncConfig, table: SourceTable, database: str, highest: int
+) -> tuple[str, dict[int, int]] | str:
+    """Make the target of a table, or open it, as `make_target` does; return why none fits. highest: the LSN that no
+    target of this server is ahead of.
+    """
+    target = config.target_name(table.schema, table.name)
+    relation = f"{table.schema}.{table.name}"
+    try:
+        others = other_fillers(catalog, config, relation, target)
+        section = section_text(config, table, database)
+        problem = conflict(catalog, config.name, target, section, others)
+        if problem is not None:
+            return problem
+        made = make_target(catalog, config, table, database)
+        _check_position(catalog, target, config.user, highest)
+    except (InvalidError, UnsupportedError) as error:
+        return str(error).rstrip(".")
+    return made
 
 
-def _key(special: TableConfig, table: SourceTable) -> tuple[str, ...]:
-    return special.key or table.key
+def _check_position(catalog: Catalog, target: str, user: str, highest: int) -> None:
+    """Refuse a target that has changes of a server whose log went further: it would skip those of this one."""
+    position = last_identifier(catalog.table(target), user) or 0
+    if position > highest:
+        raise InvalidError(
+            f"table {target}",
+            found=f"changes of this job up to {lsn_text(position)}, from another server",
+            expected=f"none behind {lsn_text(highest)}, where the log of this server begins",
+            action="Drop the table, or give the job another name or another target.",
+        )

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.connector import counted
-from widetable_cdc.copying.range_condition import range_condition
+from widetable_cdc.columns.target_columns import TargetColumns
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.copied_rows import copied_rows
@@ -167,17 +167,17 @@ class Verification:
 
     def _source_rows(self, table: CapturedTable, each: ChunkRange) -> tuple[pa.Table, pa.Table]:
         """Return the rows of a range with the target's types, and the keys of those that it cannot hold."""
-        names = table.copied_columns().values()
-        schema = pa.schema([(name, table.types[name].arrow) for name in names])
-        good, refused = [], []
+        schema = _compared_schema(table.columns)
+        good: list[pa.Table] = []
+        refused: list[pa.Table] = []
         dsn, job = self.config.source.dsn, self.config.name
         with read_chunk(dsn, job, table.source, table.selected(), each) as read:
             for batch in read.batches:
-                copied = copied_rows(batch, table.types)
-                good.append(pa.Table.from_batches([copied.good]).cast(schema))
-                refused.append(
-                    pa.Table.from_batches([copied.rows.filter(pa.array(copied.bad))]).cast(schema)
-                )
+                copied = copied_rows(batch, table.columns.types)
+                bad = copied.rows.filter(pa.array(copied.bad))
+                for rows, into in ((copied.good, good), (bad, refused)):
+                    written = pa.Table.from_batches([table.written(rows, read.micros)])
+                    into.append(written.select(schema.names).cast(schema))
         empty = schema.empty_table()
         return (
             pa.concat_tables(good) if good else empty,
@@ -187,7 +187,7 @@ class Verification:
     def _differences(
         self, table: CapturedTable, each: ChunkRange, source: pa.Table, refused: pa.Table
     ) -> RowDifferences:
-        condition = range_condition(each, table.key_column(each))
+        condition = table.condition(each)
         target = table.target.table.scan(columns=source.column_names, filter=condition).to_arrow()
         target = target.select(source.column_names).cast(source.schema)
         keys = list(table.key)
@@ -195,6 +195,10 @@ class Verification:
             target = target.join(refused.select(keys), keys=keys, join_type="left anti")
             target = target.select(source.column_names)
         return row_differences(source, target, keys)
+
+
+def _compared_schema(columns: TargetColumns) -> pa.Schema:
+    return pa.schema([(name, columns.kind(name).arrow) for name in columns.comparable])
 
 
 def _summed(

@@ -42,6 +42,7 @@ _STANDING: Final = """
 SELECT pg_current_snapshot()::text AS snapshot,
        (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() END)::text AS lsn,
        (CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_flush_lsn() END)::text AS flushed,
+       (extract(epoch FROM statement_timestamp()) * 1000000)::int8 AS micros,
        (SELECT array_to_string(array_agg(attnum || ' ' || attname ORDER BY attnum), ', ')
         FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped) AS columns,
        (SELECT oid::int8 FROM pg_class WHERE oid = to_regclass($1::text)) AS oid
@@ -56,13 +57,14 @@ SELECT pg_logical_emit_message(true, 'widetable', '')
 @dataclass(frozen=True)
 class ChunkRead:
     """A chunk while it is read. snapshot: what its rows show. lsn: a position behind all that the snapshot sees.
-    schema: of the batches. batches: the rows, once.
+    schema: of the batches. batches: the rows, once. micros: the server's time at the snapshot, since 1970.
     """
 
     snapshot: SourceSnapshot
     lsn: int
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    micros: int = 0
 
 
 @contextmanager
@@ -83,7 +85,7 @@ def read_chunk(
     connection = open_arrow_session(dsn, name, autocommit=False)
     try:
         _begin(connection, table, subject, lock_seconds)
-        snapshot, lsn, flushed = _standing(connection, table, subject)
+        snapshot, lsn, flushed, micros = _standing(connection, table, subject)
         if flushed < lsn:
             _flush(dsn, name)
         statement = (
@@ -93,7 +95,7 @@ def read_chunk(
         # The reader ends with its cursor.
         with connection.cursor() as cursor:
             stream = arrow_stream(connection, cursor, statement, subject, batch_bytes=batch_bytes)
-            yield ChunkRead(snapshot, lsn, stream.schema, stream.batches)
+            yield ChunkRead(snapshot, lsn, stream.schema, stream.batches, micros)
     finally:
         connection.close()
 
@@ -120,10 +122,10 @@ def _begin(
 
 def _standing(
     connection: ArrowConnection, table: SourceTable, subject: str
-) -> tuple[SourceSnapshot, int, int]:
+) -> tuple[SourceSnapshot, int, int, int]:
     """Take the snapshot and compare the table with its catalog entry. Raises as the module says.
 
-    Returns the snapshot, a position behind all that it sees, and up to where the log was on disk.
+    Returns the snapshot, a position behind all that it sees, up to where the log was on disk, and the time.
     """
     with server_errors(subject), connection.cursor() as cursor:
         cursor.execute(_STANDING.format(oid=table.oid), [qualified(table.schema, table.name)])
@@ -139,7 +141,8 @@ def _standing(
             expected="the table as it was when its catalog entry was read",
             action="Read the catalog again, and read the chunk by the new entry.",
         )
-    return SourceSnapshot.parse(row["snapshot"]), lsn_of(row["lsn"]), lsn_of(row["flushed"])
+    snapshot = SourceSnapshot.parse(row["snapshot"])
+    return snapshot, lsn_of(row["lsn"]), lsn_of(row["flushed"]), row["micros"]
 
 
 def _flush(dsn: str, name: str) -> None:

@@ -57,6 +57,14 @@ class PublishedTable:
     row_filter: str | None
 
 
+def floor_xid(connection: Connection) -> int:
+    """Return the transaction below which all that run now lie, a number of 64 bits."""
+    with server_errors("the source"):
+        row = connection.execute(_FLOOR).fetchone()
+    assert row is not None, "a function returns a row"
+    return int(str(row[0]))
+
+
 class Publication:
     """A publication of the database that `connection` is of."""
 
@@ -85,9 +93,7 @@ class Publication:
         names = ", ".join(qualified(each.schema, each.name) for each in lacking)
         with server_errors(self._subject):
             self._connection.execute(f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {names}")
-            floor = self._connection.execute(_FLOOR).fetchone()
-        assert floor is not None
-        return int(str(floor[0]))
+        return floor_xid(self._connection)
 
     def members(self) -> dict[tuple[str, str], PublishedTable]:
         """Return what is published, by schema and name. Without the publication nothing is."""

@@ -70,13 +70,14 @@ _TIMESTAMPS: Final[dict[int, tuple[str, str | None]]] = {
 @dataclass(frozen=True)
 class TargetType:
     """The type of a column. target: its text, such as DECIMAL(10, 2) or ARRAY<INT>. note: what a user should know of
-    the type, a sentence; None for nothing. arrow: the type of values.
+    the type, a sentence; None for nothing. arrow: the type of values. is_usual: whether it is the type without a wish.
     """
 
     source: SourceType
     target: str
     note: str | None
     reading: ValueReading
+    is_usual: bool = True
 
     @property
     def arrow(self) -> pa.DataType:

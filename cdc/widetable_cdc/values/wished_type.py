@@ -44,13 +44,17 @@ class TypeWishes:
 
     def type_of(self, column: str, source: SourceType) -> TargetType:
         """Return the type of the target for a column of the source. Raises InvalidError as `wished_type` does."""
-        if column in self.types:
-            return wished_type(source, self.types[column], decimal=self.decimal)
-        return column_type(source, decimal=self.decimal)
+        usual = column_type(source, decimal=self.decimal)
+        if column not in self.types:
+            return usual
+        wished = wished_type(source, self.types[column], decimal=self.decimal, column=column)
+        return replace(wished, is_usual=wished.target == usual.target)
 
 
-def wished_type(source: SourceType, wish: str, *, decimal: str | None = None) -> TargetType:
-    """Return the type. decimal: as in `column_type`."""
+def wished_type(
+    source: SourceType, wish: str, *, decimal: str | None = None, column: str = ""
+) -> TargetType:
+    """Return the type. decimal: as in `column_type`. column: its name, for errors."""
     usual, text = column_type(source, decimal=decimal), _normal(wish)
     if text == "STRING":
         return column_type(source, as_string=True)
@@ -64,7 +68,7 @@ def wished_type(source: SourceType, wish: str, *, decimal: str | None = None) ->
         return replace(usual, target=text, reading=widened_reading(usual.reading, wider[text]))
     can = [usual.target, *wider, *_SAID.get(source.name, ()), "STRING"]
     raise InvalidError(
-        f"the type {wish!r} for a column of the type {source.name}",
+        f"the type {wish!r} for the column {column!r} of the type {source.name}",
         found="a type that its values are not cast to",
         expected=" or ".join(dict.fromkeys(can)),
         action="Correct the entry `types` of the table.",

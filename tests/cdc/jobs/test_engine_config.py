@@ -83,6 +83,8 @@ def test_a_password_is_of_the_environment_and_not_shown(monkeypatch: pytest.Monk
         ({"limits": {"retry-for": "1 s"}}, "limits.retry-for"),
         ({"table": {"shop.a": {"types": {"a": "INT"}}}}, 'table."shop.a".types'),
         ({"table": {"shop.a": {"partition": ["day"]}}}, 'table."shop.a".partition'),
+        ({"table": {"shop.a": {"computed": {"x": "1"}}}}, 'table."shop.a".computed'),
+        ({"table": {"shop.a": {"metadata": ["op_ts"]}}}, 'table."shop.a".metadata'),
         (
             {"table": {"shop.a": {"group": {"columns": ["a"], "sequence": "s"}}}},
             'table."shop.a".group',
