@@ -13,9 +13,21 @@ import pyarrow as pa
 
 from widetable import InvalidError, Table
 from widetable.connector import counted
+from widetable_cdc.source.lsn import lsn_text
 
 _WAY_ON: Final = "Drop the table, or give the job another one: `target` in the section of the table, or a prefix."
 _UNITS: Final = ("s", "ms", "us", "ns")
+
+
+def check_position(target: str, position: int, highest: int) -> None:
+    """Refuse a target that has changes of a server whose log went further: it would skip those of this one."""
+    if position > highest:
+        raise InvalidError(
+            f"table {target}",
+            found=f"changes of this job up to {lsn_text(position)}, from another server",
+            expected=f"none behind {lsn_text(highest)}, where the log of this server begins",
+            action="Drop the table, or give the job another name or another target.",
+        )
 
 
 def check_fit(

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from widetable import Catalog, ConflictError, InvalidError, NotFoundError
-from widetable.connector import WarningCode, did_you_mean, last_identifier, warn
+from widetable.connector import WarningCode, last_identifier, warn
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
@@ -30,7 +30,7 @@ from widetable_cdc.jobs.clock_barriers import ClockBarriers
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.evolved_table import Evolution, Evolved, relation_of
 from widetable_cdc.jobs.followed_server import SERVER
-from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status
+from widetable_cdc.jobs.followed_states import FollowedState, FollowedStates, Status, no_such_table
 from widetable_cdc.jobs.row_reread import RowReread
 from widetable_cdc.jobs.shared_target import has_target, other_fillers
 from widetable_cdc.jobs.source_link import SourceLink
@@ -97,10 +97,11 @@ class CapturedTables:
                 self._park(name, "its section says other columns than its target was made by")
             elif table.oid not in self._open and self.states[name].status in _FOLLOWED:
                 self._follow(table.oid, self.states[name], plans.get(table.oid), floor)
-            if (table.schema, table.name) in again and table.oid in self._open:
-                followed = self._open[table.oid]
-                why = Evolved(followed.state.form, copies_again="it was out of the publication")
-                self._reopened(followed, why, link)
+            followed = self._open.get(table.oid)
+            is_out = (table.schema, table.name) in again
+            if followed is not None and (why := link.why_again(followed.plan is not None, is_out)):
+                self._reopened(followed, Evolved(followed.state.form, copies_again=why), link)
+        link.has_failed_over = False
         # Their changes would hold nothing, but cost the server and the job a decoding.
         link.take_out([table for name, table in new.items() if not has_target(self.states[name])])
         if self.server is None or server.differs(self.server):
@@ -275,9 +276,12 @@ class CapturedTables:
     def status(self, slot: SlotStatus) -> SyncStatus:
         """Return the state of the job. slot: its standing."""
         states = [state for _, state in sorted(self.states.items())]
-        positions = {each.relation: self._position(each) for each in states}
-        tables = synced_tables(states, self.chunks.load(), positions)
+        tables = synced_tables(states, self.chunks.load(), self.positions())
         return SyncStatus.of(self._config.name, slot, self._errors.in_table(), tables)
+
+    def positions(self) -> dict[str, int | None]:
+        """Return the position of each target, by relation."""
+        return {each.relation: self._position(each) for each in self.states.values()}
 
     def _position(self, state: FollowedState) -> int | None:
         table = self._open.get(state.form.table.oid)
@@ -431,12 +435,7 @@ class CapturedTables:
     def _state(self, name: str) -> FollowedState:
         state = self.states.get(name)
         if state is None:
-            raise NotFoundError(
-                f"table {name}",
-                found=f"no such table of the job {self._config.name!r}",
-                expected=f"one of {', '.join(sorted(self.states)) or 'none'}",
-                action=did_you_mean(name, self.states).strip() or "Correct the name.",
-            )
+            raise no_such_table(name, self._config.name, self.states)
         return state
 
     def _change(self, state: FollowedState) -> None:

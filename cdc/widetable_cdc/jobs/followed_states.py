@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable import Catalog, NotFoundError, Table
-from widetable.connector import ROW_KIND_COLUMN
+from widetable.connector import ROW_KIND_COLUMN, did_you_mean
 from widetable_cdc.evolution.applied_form import AppliedForm
 from widetable_cdc.jobs.followed_server import SERVER, FollowedServer
 
@@ -105,6 +105,16 @@ def rows_there(
         return catalog.table(name).scan(filter=filter).to_arrow()
     except NotFoundError:
         return schema.empty_table()
+
+
+def no_such_table(name: str, job: str, states: Mapping[str, FollowedState]) -> NotFoundError:
+    """Return the error of a name that no table of the job has."""
+    return NotFoundError(
+        f"table {name}",
+        found=f"no such table of the job {job!r}",
+        expected=f"one of {', '.join(sorted(states)) or 'none'}",
+        action=did_you_mean(name, states).strip() or "Correct the name.",
+    )
 
 
 def state_table(catalog: Catalog, name: str, schema: pa.Schema, key: list[str]) -> Table:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from itertools import groupby
 
 from widetable.connector import counted, size_text
 from widetable_cdc.jobs.captured_tables import CapturedTables
@@ -19,6 +20,7 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.log.changes import ChangeBatch, Relation
 from widetable_cdc.source.lsn import lsn_text
+from widetable_cdc.source.spilled_bytes import SpilledColumns
 
 _log = logging.getLogger("widetable")
 
@@ -32,7 +34,7 @@ def run_round(link: SourceLink, tables: CapturedTables) -> bool:
     """Run a round; return whether the log had changes."""
     upto = tables.barriers.unfinished(link.position)
     part = link.transport.changes(link.position, _most_changes(link.config), upto)
-    log = link.decoder.decode(part.data)
+    log = link.decoder.decode(part.data, SpilledColumns().keep)
     end_lsn = log.end_lsn
     if end_lsn is None:
         if part.server_lsn > link.position:
@@ -42,22 +44,27 @@ def run_round(link: SourceLink, tables: CapturedTables) -> bool:
     batches: dict[int, list[ChangeBatch]] = defaultdict(list)
     for batch in log.batches:
         batches[batch.relation.oid].append(batch)
+    # Batches of one form follow one another.
     forms: dict[int, list[Relation]] = {
-        oid: [each.relation for each in of] for oid, of in batches.items()
+        oid: [form for form, _ in groupby(each.relation for each in of)]
+        for oid, of in batches.items()
     }
     for relation in log.relations:
         sent = forms.setdefault(relation.oid, [])
         if not sent or sent[-1] != relation:
             sent.append(relation)
-    commits = 0
+    changes, commits = sum(len(batch.kinds) for batch in log.batches), 0
+    # The bytes and the batches of a table that is done are let go: a transaction may be large.
+    transactions = log.transactions
+    del part, log
     for oid in forms:
-        commits += tables.apply(link, forms[oid], batches.get(oid, []), log.transactions)
+        commits += tables.apply(link, forms[oid], batches.pop(oid, []), transactions)
     link.confirm(end_lsn)
     if commits:
         _log.info(
             "%s: %s in %s, log at %s, %s held by the slot",
             link.config.name,
-            counted(sum(len(batch.kinds) for batch in log.batches), "change"),
+            counted(changes, "change"),
             counted(commits, "commit"),
             lsn_text(end_lsn),
             size_text(link.slot_status().held_bytes),

@@ -19,6 +19,7 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
 from widetable_cdc.source.catalog_tables import relfilenode_of, source_tables
+from widetable_cdc.source.fail_over import check_fail_over, left_at
 from widetable_cdc.source.publication import Publication, floor_xid
 from widetable_cdc.source.server_checks import (
     check_same_server,
@@ -51,7 +52,9 @@ END $$
 
 
 class SourceLink:
-    """The sessions of one job. transport, decoder: of the log, after `prepare`."""
+    """The sessions of one job. transport, decoder: of the log, after `prepare`. has_failed_over: the server has taken
+    over from that of the last run, so what ran there at the end may not have happened here.
+    """
 
     transport: PeekTransport
 
@@ -61,6 +64,7 @@ class SourceLink:
         self._pid = self.connection.info.backend_pid
         self.decoder = LogDecoder()
         self.position = 0
+        self.has_failed_over = False
         self._publication = Publication(self.connection, config.source.publication)
         self._slot = Slot(self.connection, config.source.slot)
         self._is_prepared = False
@@ -95,15 +99,20 @@ class SourceLink:
         """Return a number that changes where a table's values change without an event; None if it is gone."""
         return relfilenode_of(self.connection, oid)
 
-    def prepare(self, before: FollowedServer | None, *, is_new: bool) -> None:
+    def prepare(self, before: FollowedServer | None, *, is_new: bool, applied: int = 0) -> None:
         """Check the server, and make what the job needs there.
 
-        before: the server of the last run. is_new: the job has no tables yet.
+        before: the server of the last run. is_new: the job has no tables yet. applied: the highest position
+        that a target has.
         """
         facts = check_server(self.connection, self.config.source.slot)
         status = self._slot.status()
         if before is not None:
             check_same_server(before.facts, facts, status)
+            self.has_failed_over = facts.timeline != before.facts.timeline
+            if self.has_failed_over:
+                end = left_at(self.config.source.dsn, self.config.name, before.facts, facts)
+                check_fail_over(before.facts, facts, status, end, applied)
         self.publish(self.tables())
         if status is None:
             if not is_new:
@@ -116,6 +125,15 @@ class SourceLink:
         )
         self._is_prepared = True
         self.position = status.confirmed_lsn or 0
+
+    def why_again(self, is_copying: bool, was_out: bool) -> str | None:
+        """Return why a table is copied again; None if it is not. was_out: of the publication, for a while.
+
+        A copy that began on another server may show transactions that were lost with it.
+        """
+        if was_out:
+            return "it was out of the publication"
+        return "the server failed over meanwhile" if is_copying and self.has_failed_over else None
 
     @property
     def pids(self) -> set[int]:

@@ -174,7 +174,8 @@ class Sync:
                 link.end_sessions(self._left)
                 tables = CapturedTables(self.config)
                 tables.check_sections(link)
-                link.prepare(tables.server, is_new=not tables.states)
+                applied = max((each or 0 for each in tables.positions().values()), default=0)
+                link.prepare(tables.server, is_new=not tables.states, applied=applied)
                 tables.take_in(link)
             except BaseException:
                 link.close()

@@ -6,9 +6,9 @@
     2         901           a          DELETE   key id 1       -
 
 `DecodedLog.batches` has one `ChangeBatch` for each relation and each form that it has in this part: after a Relation
-message with other columns the next batch of that relation begins. Batches of one relation are in the order of the log,
-and `ordinals` orders changes over all of them. Texts are as the server sent them (session settings of
-`source/session.py`). Raises nothing.
+message with other columns the next batch of that relation begins. Many changes of one form are several batches. Batches
+of one relation are in the order of the log, and `ordinals` orders changes over all of them. Texts are as the server
+sent them (session settings of `source/session.py`). Raises nothing.
 """
 
 from __future__ import annotations

@@ -10,10 +10,13 @@ it decodes both.
 
 from __future__ import annotations
 
+import mmap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from widetable_cdc.log.changes import ChangeBatch, DecodedLog, Relation, Transactions
 from widetable_cdc.log.log_damage import damage
@@ -21,6 +24,9 @@ from widetable_cdc.log.message_index import Bytes, Longs, MessageIndex, message_
 from widetable_cdc.log.relation_message import parse_relation
 from widetable_cdc.log.tuple_columns import tuple_columns
 
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+# Many rounds have less, so that a batch is a whole form.
+SLICE_BYTES: Final = 16 << 20
 # Where the oid begins in a key.
 _OID_SHIFT: Final = 32
 
@@ -80,8 +86,18 @@ class LogDecoder:
     def __init__(self) -> None:
         self._newest: dict[int, _RelationForm] = {}
 
-    def decode(self, data: bytes | bytearray | memoryview) -> DecodedLog:
-        """Decode a part. data: what COPY gave, all of it. Raises DamagedError."""
+    def decode(
+        self,
+        data: bytes | bytearray | memoryview | mmap.mmap,
+        keep: Keep | None = None,
+        slice_bytes: int = SLICE_BYTES,
+    ) -> DecodedLog:
+        """Decode a part. Raises DamagedError, and what `keep` raises.
+
+        data: what COPY gave, all of it. keep: is given the columns of each batch, and returns what the batch has in
+        their place. slice_bytes: about as many bytes of messages has a batch at most.
+        """
+        kept = _as_they_are if keep is None else keep
         view: Bytes = np.frombuffer(data, np.uint8)
         view.flags.writeable = False
         index = message_index(view)
@@ -90,9 +106,9 @@ class LogDecoder:
         counts = np.bincount(numbers, minlength=len(forms.forms)).astype(np.int64)
         order, ends = _order(numbers, counts), np.cumsum(counts)
         batches = tuple(
-            _batch(view, index, form.relation, order[end - count : end])
+            _batch(view, index, form.relation, rows, kept)
             for form, count, end in zip(forms.forms, counts, ends, strict=True)
-            if count
+            for rows in _slices(index, order[end - count : end], slice_bytes)
         )
         self._newest = forms.newest()
         transactions = Transactions(index.xids, index.end_lsns, index.commit_micros)
@@ -134,8 +150,20 @@ def _order(numbers: Longs, counts: Longs) -> Longs:
     return np.argsort(narrow, kind="stable")
 
 
-def _batch(data: Bytes, index: MessageIndex, relation: Relation, rows: Longs) -> ChangeBatch:
-    """Read the changes of one form. rows: which changes of the part."""
+def _slices(index: MessageIndex, rows: Longs, most: int) -> Iterator[Longs]:
+    """Cut changes into slices whose messages have about as many bytes, most of them far less than all."""
+    places = np.cumsum(index.ends[rows] - index.starts[rows]) // most
+    yield from (each for each in np.split(rows, np.flatnonzero(np.diff(places)) + 1) if len(each))
+
+
+def _as_they_are(columns: pa.RecordBatch) -> pa.RecordBatch:
+    return columns
+
+
+def _batch(
+    data: Bytes, index: MessageIndex, relation: Relation, rows: Longs, keep: Keep
+) -> ChangeBatch:
+    """Read changes of one form. rows: which changes of the part."""
     transactions = index.transactions[rows]
     kinds = index.kinds[rows]
     columns = tuple_columns(data, relation, index.starts[rows], index.ends[rows], kinds)
@@ -146,7 +174,7 @@ def _batch(data: Bytes, index: MessageIndex, relation: Relation, rows: Longs) ->
         ordinals=rows,
         xids=index.xids[transactions],
         end_lsns=index.end_lsns[transactions],
-        new=columns.new,
+        new=keep(columns.new),
         unchanged=columns.unchanged,
-        old=columns.old,
+        old=None if columns.old is None else keep(columns.old),
     )

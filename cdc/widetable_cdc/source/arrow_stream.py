@@ -8,7 +8,7 @@ the statement is at fault (InvalidError), else the connection is (StorageError).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +37,6 @@ def arrow_stream(
     cursor: ArrowCursor,
     statement: str,
     subject: str,
-    parameters: Sequence[object] = (),
     batch_bytes: int = BATCH_BYTES,
 ) -> ArrowStream:
     """Run a statement. cursor: of the connection, open until the last batch. subject: what errors are about.
@@ -46,7 +45,7 @@ def arrow_stream(
     with server_errors(subject):
         hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(batch_bytes)}
         cursor.statement.set_options(**hint)
-        cursor.execute(statement, list(parameters) or None)
+        cursor.execute(statement)
         reader = cursor.reader()
     return ArrowStream(reader.schema, _batches(cursor, reader, connection, subject))
 

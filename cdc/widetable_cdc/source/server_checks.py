@@ -134,18 +134,12 @@ def slot_warning(status: SlotStatus, max_held_bytes: int | None = None) -> str |
 
 
 def check_same_server(before: ServerFacts, now: ServerFacts, status: SlotStatus | None) -> None:
-    """Check that positions still mean what they meant. before: as of the job's last run. status: of its slot."""
-    if (before.system_identifier, before.database) != (now.system_identifier, now.database):
-        raise _another_server(
-            f"the database {now.database} of the cluster {now.system_identifier}",
-            f"the database {before.database} of the cluster {before.system_identifier}",
-        )
-    if before.timeline != now.timeline:
-        raise _another_server(
-            f"timeline {now.timeline}, made by a fail-over or a restore",
-            f"timeline {before.timeline}",
-        )
-    if now.server_lsn < before.server_lsn:
+    """Check that positions still mean what they meant. before: as of the job's last run. status: of its slot.
+
+    Where another timeline began `fail_over.py` knows how far they do.
+    """
+    check_same_cluster(before, now)
+    if now.timeline == before.timeline and now.server_lsn < before.server_lsn:
         raise _another_server(
             f"a log that ends at {lsn_text(now.server_lsn)}",
             f"one that goes on behind {lsn_text(before.server_lsn)}",
@@ -155,6 +149,15 @@ def check_same_server(before: ServerFacts, now: ServerFacts, status: SlotStatus 
         raise _another_server(
             f"a slot at {lsn_text(confirmed)}, behind the end of the log",
             f"one up to {lsn_text(now.server_lsn)}",
+        )
+
+
+def check_same_cluster(before: ServerFacts, now: ServerFacts) -> None:
+    """Check that it is the database that the job followed, perhaps on another server of its cluster."""
+    if (before.system_identifier, before.database) != (now.system_identifier, now.database):
+        raise _another_server(
+            f"the database {now.database} of the cluster {now.system_identifier}",
+            f"the database {before.database} of the cluster {before.system_identifier}",
         )
 
 

@@ -25,11 +25,12 @@ PLUGIN: Final = "pgoutput"
 # `wal_status`
 UNRESERVED: Final = "unreserved"
 LOST: Final = "lost"
+_SYNCHRONISES: Final = 170000
 # What follows is in the log up to the flushed position: a peek reads no further, so nothing beyond may be confirmed.
 SERVER_LSN: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END"
 _STATUS: Final = f"""
 SELECT s.plugin, s.database, s.active_pid, s.restart_lsn::text, s.confirmed_flush_lsn::text,
-       s.wal_status, to_jsonb(s) ->> 'invalidation_reason', lsn::text
+       s.wal_status, to_jsonb(s) ->> 'invalidation_reason', to_jsonb(s) ->> 'synced', lsn::text
 FROM pg_replication_slots AS s, LATERAL (SELECT {SERVER_LSN} AS lsn) AS server
 WHERE s.slot_name = %s
 """
@@ -51,7 +52,8 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 class SlotStatus:
     """A slot. active_pid: of the session that reads it now. restart_lsn: from here on the server keeps the log; None
     when it is lost. confirmed_lsn: changes up to it are never sent again. wal_status: reserved, extended, unreserved or
-    lost. reason: why the server has given the slot up. server_lsn: up to where the log is flushed.
+    lost. reason: why the server has given the slot up. server_lsn: up to where the log is flushed. is_synced: the
+    server made it as a standby, from the slot of its primary.
     """
 
     name: str
@@ -63,6 +65,7 @@ class SlotStatus:
     wal_status: str | None
     reason: str | None
     server_lsn: int
+    is_synced: bool = False
 
     @property
     def held_bytes(self) -> int:
@@ -84,7 +87,7 @@ class Slot:
             row = self._connection.execute(_STATUS, (self.name,)).fetchone()
         if row is None:
             return None
-        plugin, database, pid, restart, confirmed, wal_status, reason, server = row
+        plugin, database, pid, restart, confirmed, wal_status, reason, synced, server = row
         return SlotStatus(
             name=self.name,
             plugin=_text(plugin),
@@ -95,6 +98,7 @@ class Slot:
             wal_status=_text(wal_status),
             reason=_text(reason),
             server_lsn=lsn_of(str(server)),
+            is_synced=synced == "true",
         )
 
     def server_lsn(self) -> int:
@@ -106,11 +110,14 @@ class Slot:
 
     def create(self) -> SlotStatus:
         """Make the slot. It waits until all transactions that run now have ended. Publications come first: a change is
-        sent only if its table was in a publication when the change was made.
+        sent only if its table was in a publication when the change was made. Standbys may synchronise the slot, where
+        the server knows of that.
         """
         with server_errors(self._subject):
+            knows = self._connection.info.server_version >= _SYNCHRONISES
+            failover = ", failover => NOT pg_is_in_recovery()" if knows else ""
             self._connection.execute(
-                "SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN)
+                f"SELECT pg_create_logical_replication_slot(%s, %s{failover})", (self.name, PLUGIN)
             )
         status = self.status()
         assert status is not None

@@ -18,7 +18,7 @@ server does not answer.
 
 from __future__ import annotations
 
-import io
+import mmap
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -30,16 +30,19 @@ from widetable_cdc.source.lsn import lsn_text
 from widetable_cdc.source.server_checks import lost_slot
 from widetable_cdc.source.session import open_arrow_session, open_session
 from widetable_cdc.source.slot import LOST, Slot, SlotStatus, no_slot
+from widetable_cdc.source.spilled_bytes import SpilledBytes
+from widetable_cdc.source.sql_name import literal
 
 COPY_HEADER: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 COPY_TRAILER: Final = b"\xff\xff"
 # Each row is a tuple of COPY's binary format (3 fields: 8 bytes, 4 bytes, the message), put together by the server and
-# read by ADBC: psycopg takes 4 microseconds for each row of a COPY, ADBC 0.4 (the same bytes, measured).
+# read by ADBC: psycopg takes 4 microseconds for each row of a COPY, ADBC 0.4 (the same bytes, measured). The statement
+# has no parameters: with them ADBC takes the whole answer into memory before its first batch.
 _PEEK: Final = r"""
 SELECT '\x000300000008'::bytea || pg_lsn_send(lsn) || '\x00000004'::bytea || xidsend(xid)
        || int4send(length(data)) || data
-FROM pg_logical_slot_peek_binary_changes($1::text::name, NULLIF($4::text, '')::pg_lsn, $2::int4, VARIADIC
-     ARRAY['proto_version', '1', 'publication_names', $3::text])
+FROM pg_logical_slot_peek_binary_changes({slot}, {upto}, {changes}, VARIADIC
+     ARRAY['proto_version', '1', 'publication_names', {publication}])
 """
 
 
@@ -49,7 +52,7 @@ class LogPart:
     where it was to stop: with no row in the bytes nothing of the publication was committed up to there.
     """
 
-    data: bytes
+    data: bytes | mmap.mmap
     server_lsn: int
 
     @property
@@ -94,17 +97,21 @@ class PeekTransport:
     def changes(self, after_lsn: int, max_changes: int, upto_lsn: int | None = None) -> LogPart:
         """See `Transport.changes`. Raises InvalidError if the slot was moved beyond what this job confirmed."""
         status = self._checked_status(after_lsn)
-        data = io.BytesIO()
+        data = SpilledBytes()
         data.write(COPY_HEADER)
-        upto = "" if upto_lsn is None else lsn_text(upto_lsn)
-        parameters = (self._slot.name, max_changes, self._publication, upto)
+        peek = _PEEK.format(
+            slot=literal(self._slot.name),
+            upto="NULL" if upto_lsn is None else f"'{lsn_text(upto_lsn)}'",
+            changes=max_changes,
+            publication=literal(self._publication),
+        )
         with self._arrow.cursor() as cursor:
-            stream = arrow_stream(self._arrow, cursor, _PEEK, self._subject, parameters)
+            stream = arrow_stream(self._arrow, cursor, peek, self._subject)
             for batch in stream.batches:
                 data.write(_bytes_of(batch.column(0)))
         data.write(COPY_TRAILER)
         flushed = status.server_lsn
-        return LogPart(data.getvalue(), flushed if upto_lsn is None else min(flushed, upto_lsn))
+        return LogPart(data.whole(), flushed if upto_lsn is None else min(flushed, upto_lsn))
 
     def confirm(self, lsn: int) -> None:
         """Let the server forget what was committed up to `lsn`, as `Transport.confirm` says."""

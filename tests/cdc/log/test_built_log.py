@@ -13,6 +13,7 @@ from tests.cdc.log import built_log as built
 from tests.cdc.log.slow_decoder import SlowDecoder, changes_of, transactions_of
 from widetable import DamagedError
 from widetable_cdc.log.log_decoder import LogDecoder
+from widetable_cdc.source.spilled_bytes import SpilledColumns
 
 pytestmark = pytest.mark.usefixtures("tier")
 
@@ -27,6 +28,15 @@ def test_random_parts_decode_as_a_slow_decoder_decodes_them(rng: random.Random) 
             assert transactions_of(log) == transactions
             assert changes_of(log) == changes
             assert log.end_lsn == (transactions[-1].end_lsn if transactions else None)
+
+
+def test_slices_of_a_part_decode_as_the_whole(rng: random.Random) -> None:
+    """In files: what is beyond memory has the values and the order that it has in one piece."""
+    for _ in range(20):
+        slow, decoder = SlowDecoder(), LogDecoder()
+        data = built.random_part(rng, 4)
+        log = decoder.decode(data, SpilledColumns(0).keep, rng.choice([1, 60, 400]))
+        assert changes_of(log) == slow.decode(data)[1]
 
 
 def test_a_part_without_rows_holds_nothing() -> None:

@@ -68,6 +68,9 @@ class PostgresServer:
         """End it without a checkpoint."""
         self._run("pg_ctl", "stop", "-w", "-mimmediate", f"-D{self._data}")
 
+    def is_up(self) -> bool:
+        return (self._data / "postmaster.pid").exists()
+
     def execute(self, *statements: str, database: str = "postgres") -> list[Any]:
         """Run statements, each in its own transaction, and return the rows of the last one."""
         rows: list[Any] = []
