@@ -56,8 +56,8 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_HISTORIES=500 WIDETABLE_HISTORY_STEPS=40 WIDETABLE_LONG_VALUE=50000000 WIDETABLE_BIT_TABLES=500 \
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
 	  WIDETABLE_OVERLAPS=10000 WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 WIDETABLE_OPENS=1000 \
-	  WIDETABLE_CDC_HISTORIES=300 WIDETABLE_CDC_HISTORY_STEPS=60 WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 WIDETABLE_PAIRS=all WIDETABLE_PAIR_ROUNDS=4 \
-	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/cdc/histories tests/failing_system tests/damaged_files \
+	  WIDETABLE_CDC_KILLS=4000 WIDETABLE_CUTS=1000 WIDETABLE_CDC_HISTORIES=300 WIDETABLE_CDC_HISTORY_STEPS=60 WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 WIDETABLE_PAIRS=all WIDETABLE_PAIR_ROUNDS=4 \
+	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/cdc/histories tests/cdc/faults tests/failing_system tests/damaged_files \
 	  tests/metamorphic tests/pairs tests/spark/test_pairs_of_spark.py tests/kill \
 	  tests/widetable/operations/history/test_expiry_races.py \
 	  tests/widetable/operations/barriers/test_read_histories.py tests/spark/startup/test_source_order.py tests/meta/test_failover.py \

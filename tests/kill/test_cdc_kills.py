@@ -1,6 +1,6 @@
 """A job of change data capture dies by SIGKILL before and after each durable step, while its source changes on.
 
-WIDETABLE_KILLS: kills (default 48, and a quarter more).
+WIDETABLE_CDC_KILLS: kills (default 60).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.support.programs.tallies import Note
 from widetable_cdc import Sync
 from widetable_cdc.applying.target import LSN_PROPERTY
 
-KILLS = max(int(os.environ.get("WIDETABLE_KILLS", "48")) * 5 // 4, 1)
+KILLS = max(int(os.environ.get("WIDETABLE_CDC_KILLS", "60")), 1)
 
 
 def points(*steps: str, calls: Sequence[int] = (0,)) -> list[KillPoint]:

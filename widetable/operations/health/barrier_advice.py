@@ -6,7 +6,8 @@ whose writers keep pace.
     holds    for that long the table has had records of later barriers, or writers that completed them, and was not
              complete up to them: barriers, changes, compactions and expiry wait for this writer
     silent   the writer has shown no activity for that long: no further barrier completes until it returns or leaves
-    ahead    the writer's barriers are later than the clock: rows of writers that use the clock wait behind them
+    ahead    the writer's barriers are later than the clock: rows of writers that use the clock wait behind them; not
+             said of positions of a database's log
 
 Barriers may be numbers that a program counts instead of times. The rule therefore compares the two states to tell who
 holds the table; it does not look at the numbers.
@@ -34,6 +35,10 @@ from widetable.schema.derived_options import WIDENER_RUN
 
 # This is longer than a restart of a job takes, or a pause of its machine.
 HELD_MILLIS: Final = 600_000
+# A job of change data capture that labels by positions of a database's log, in a table of this interval. In tables of
+# other intervals it labels by the clock.
+_LOG_WRITER: Final = "cdc/"
+_LOG_INTERVAL: Final = 1
 # The most pieces of advice: the first of them suffice when hundreds of writers are stuck.
 _MOST: Final = 10
 
@@ -134,7 +139,7 @@ def _all_advice(
             )
     for name, member in members:
         # A writer that has completed the clock's barrier writes to the next one, so one interval ahead is right.
-        if is_ahead(_latest(member), now_millis + state.interval):
+        if _is_time(state, name) and is_ahead(_latest(member), now_millis + state.interval):
             yield BarrierAdvice(
                 name,
                 _remedy_ahead(state, now_millis),
@@ -143,6 +148,11 @@ def _all_advice(
                 "barriers that are not in the future",
                 "rows of writers that use the clock, which wait until the clock reaches that barrier",
             )
+
+
+def _is_time(state: BarrierState, writer: str) -> bool:
+    """Return whether a writer's barriers are times. A position of a log is none, and passes the clock at 1.6 TiB."""
+    return state.interval != _LOG_INTERVAL or not writer.startswith(_LOG_WRITER)
 
 
 def _remedy_ahead(state: BarrierState, now_millis: int) -> Remedy:

@@ -255,3 +255,15 @@ def test_an_inspection_says_nothing_where_nobody_says_who_is_there(tmp_path: Pat
         left.scan(barrier=10)
     assert left.inspect().warnings == ()
     assert [each for each in left.doctor().findings if "writer" in each.subject] == []
+
+
+def test_a_position_of_a_log_is_no_time() -> None:
+    """A database that has written 2 TiB has positions above the milliseconds of the clock."""
+    position = 2 << 40
+    assert position > NOW + 86_400_000
+    counted = replace(state_of(**{"cdc/shop": position}), interval=1)
+    assert list(barrier_advice(counted, None, NOW)) == []
+    by_clock = replace(counted, interval=INTERVAL)
+    assert [each.writer for each in barrier_advice(by_clock, None, NOW)] == ["cdc/shop"]
+    others = replace(state_of(a=position), interval=1)
+    assert [each.writer for each in barrier_advice(others, None, NOW)] == ["a"]
