@@ -41,6 +41,7 @@ from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import quoted
+from widetable_cdc.source.text_ranges import TextRange
 
 
 @dataclass
@@ -144,8 +145,11 @@ class CapturedTable:
 
     def condition(self, key_range: ChunkRange) -> pc.Expression:
         """Return the condition of the rows of a range that the target has of this source."""
-        column = self._target_cut(key_range.column if key_range.kind is not None else None)
-        condition = range_condition(key_range, self.target.table.arrow_schema.field(column))
+        if isinstance(key_range, TextRange):
+            condition = key_range.condition(self._target_cut(key_range.column))
+        else:
+            column = self._target_cut(key_range.column if key_range.kind is not None else None)
+            condition = range_condition(key_range, self.target.table.arrow_schema.field(column))
         own = self.columns.own
         return condition if own is None else condition & own
 

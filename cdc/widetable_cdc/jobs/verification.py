@@ -3,6 +3,9 @@
     a range of the source ─► the target in that range ─► no key differs: equal
     else    the source once more ─► the job confirms all that it showed ─► the target ─► the source again
 
+A range has about as many rows as a chunk of a copy, where the key begins with a number, a uuid, a moment or a text. A
+table with another key is one range, and both sides of it are in memory at once.
+
 A key is a difference if the source had one and the same row before and after the target was read, and the target had
 another one: whatever the source showed at first was in the target by then. What changes meanwhile is no difference. A
 job that does not run confirms nothing: then rows that changed since differ, and the report says how far it is behind.
@@ -28,6 +31,7 @@ from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.target_table import copied_ranges
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import read_chunk
+from widetable_cdc.source.text_ranges import text_ranges
 
 _EXAMPLES: Final = 5
 
@@ -143,16 +147,23 @@ class Verification:
 
     def compared(self, table: CapturedTable) -> TableDifferences:
         """Compare all rows of a table."""
-        ranges = copied_ranges(self.config, table.source)
         rows = bad = 0
         left: list[RowDifferences] = []
-        for each in ranges:
+        for each in self._ranges(table):
             there, refused = self._source_rows(table, each)
             rows, bad = rows + there.num_rows, bad + refused.num_rows
             differences = self._differences(table, each, there, refused)
             if differences.keys.num_rows:
                 left.append(self._lasting(table, each, differences))
         return _summed(table, rows, bad, left)
+
+    def _ranges(self, table: CapturedTable) -> Sequence[ChunkRange]:
+        """Return ranges that are compared one at a time: those of the copy, or ranges of texts, which no copy has."""
+        ranges = copied_ranges(self.config, table.source)
+        if ranges[0].kind is not None or table.columns.key_of(table.source.key[0]) is None:
+            return ranges
+        dsn, rows = self.config.source.dsn, self.config.limits.chunk_rows
+        return text_ranges(dsn, self.config.name, table.source, rows) or ranges
 
     def _lasting(
         self, table: CapturedTable, each: ChunkRange, first: RowDifferences

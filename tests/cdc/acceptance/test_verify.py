@@ -53,6 +53,23 @@ def test_each_difference_is_named(shop: SyncedDatabase) -> None:
     assert "1 missing, 1 extra, 1 different (name)" in one.line()
 
 
+def test_a_table_with_text_keys_is_compared_range_by_range(shop: SyncedDatabase) -> None:
+    target = {"warehouse": str(shop.warehouse), "database": "shop", "barriers": "none"}
+    limits = {"chunk-rows": 20}
+    shop.execute(
+        "create table w (id text primary key, n int)",
+        "insert into w select md5(i::text), i from generate_series(1, 300) as i",
+        "insert into w values ('ß''\\', 0), ('', 1)",
+    )
+    shop.run(target=target, limits=limits)
+    one = Sync(shop.config(target=target, limits=limits)).verify("public.w").tables[0]
+    assert (one.rows, one.is_equal) == (302, True)
+    shop.table("w").write([{"id": "0 extra", "n": 1}, {"id": "ß'\\", "n": 5}])
+    shop.table("w").write([{"id": "", "_row_kind": "-D"}])
+    one = Sync(shop.config(target=target, limits=limits)).verify("public.w").tables[0]
+    assert (one.rows, one.missing, one.extra, one.different) == (302, 1, 1, 1)
+
+
 def test_a_bad_row_is_left_aside(shop: SyncedDatabase) -> None:
     shop.execute("create table n (id int primary key, amount numeric(10,2))")
     shop.execute("insert into n values (1, 'NaN'), (2, 5)")
