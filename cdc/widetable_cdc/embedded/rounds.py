@@ -65,6 +65,8 @@ class RoundCutter:
             self._close()
             self._note_offset(batch.part(change, change + 1))
             self._schema_changes.append(batch.values[change].as_py())
+            if not self._is_copying:
+                self._round(ends_copy=False)  # no transaction is open, and nothing else may come
             at = change + 1
         self._add_part(batch.part(at, len(batch)))
 

@@ -119,8 +119,10 @@ def _altered(relation: str, ddl: str, before: SourceForm, after: SourceForm) -> 
     added = [name for name in after.columns if name not in before.columns]
     gone = [name for name in before.columns if name not in after.columns]
     same = [name for name in after.columns if name in before.columns]
+    same_key = [name for name in after.key if name in same]
     faults = {
-        "another key": after.key != before.key,
+        "another key": after.key != before.key
+        or any(before.columns[name].type != after.columns[name].type for name in same_key),
         "columns with other names": bool(added and gone),
         "other types": not all(
             _keeps_values(before.columns[name], after.columns[name]) for name in same

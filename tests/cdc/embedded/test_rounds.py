@@ -98,6 +98,15 @@ def test_a_change_of_the_schema_begins_a_round() -> None:
     assert all('"paid"' in value or '"tags"' in value for value in values(after))
 
 
+def test_a_change_of_the_schema_waits_for_nothing() -> None:
+    """Only heartbeats come behind it, whose offsets are within its transaction."""
+    records = recorded()
+    altered = max(at for at, record in enumerate(records) if record["topic"] == PREFIX)
+    rounds = cut([batch_of(records[: altered + 1])])
+    assert [len(each.schema_changes) for each in rounds[-1:]] == [1]
+    assert "alter table" in rounds[-1].schema_changes[0]
+
+
 def test_a_log_that_was_read_before_is_cut_without_a_copy() -> None:
     records = recorded()
     first = next(at for at, record in enumerate(records) if '"status":"BEGIN"' in record["value"])

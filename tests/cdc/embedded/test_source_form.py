@@ -76,7 +76,7 @@ def test_a_dropped_column_and_wider_types_are_followed() -> None:
     assert altered(ID).unfilled == ()
     wider = column("name", "VARCHAR", length=200, charsetName="latin1")
     longer = column("name", "TEXT", charsetName="latin1")
-    assert altered(column("id", "BIGINT", optional=False), wider).unfilled == ()
+    assert altered(ID, wider).unfilled == ()
     assert altered(ID, longer).unfilled == ()
 
 
@@ -102,6 +102,19 @@ def test_what_changes_rows_without_records_is_refused(
 def test_another_key_is_refused() -> None:
     with pytest.raises(wt.InvalidError, match="another key"):
         altered(ID, NAME, key="name")
+    with pytest.raises(wt.InvalidError, match="another key"):
+        altered(column("id", "BIGINT", optional=False), NAME)
+
+
+def test_a_wider_number_is_followed() -> None:
+    before = changed_forms(change(ID, column("n"), kind="CREATE"), {}, every)
+    forms = {name: form for name, form in before.items() if form is not None}
+    wider = change(ID, column("n", "BIGINT"))
+    form = changed_forms(wider, forms, every)["shop.orders"]
+    assert form is not None
+    assert form.columns["n"].type == "BIGINT"
+    with pytest.raises(wt.InvalidError, match="other types"):
+        changed_forms(change(ID, column("n", "SMALLINT")), forms, every)
 
 
 def test_another_default_before_the_rows_were_filled_is_refused() -> None:

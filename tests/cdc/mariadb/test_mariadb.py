@@ -19,6 +19,7 @@ from tests.cdc.mariadb.mariadb_server import (
     debezium_jars,
     mariadb_server,
 )
+from widetable_cdc import Sync
 
 pytestmark = [NEEDS_MARIADB, pytest.mark.slow]
 
@@ -69,7 +70,7 @@ class FollowedShop:
     def fill(self, rows: int) -> None:
         values = ", ".join(
             f"({at}, 'city {at}', {at}.25, '2026-01-02 03:04:05.678901', '2026-03-04 05:06:07.123',"
-            f" repeat('ü', {at % 50}), x'00ff{at:04x}', {at} / 7)"
+            f" repeat('ü', {at % 50}), x'00ff{at:04x}', {at} / 8e0)"
             for at in range(rows)
         )
         self.execute(
@@ -161,3 +162,51 @@ def test_case_24_a_database_is_followed_through_kills(
     shop.check()
     shop.runs()
     shop.check()
+
+
+def test_changes_of_the_schema_that_the_page_names(shop: FollowedShop) -> None:
+    job = Sync(shop.config)
+    shop.execute(
+        "create table nulls (id int primary key, a int default 5, n int)",
+        "insert into nulls values (1, null, 1), (2, 2, 2)",
+        "create table gone (id int primary key)",
+        "insert into gone values (1), (2)",
+        "create table ignored (id int primary key)",
+    )
+    shop.fill(3)
+    job.run("caught-up")
+    shop.execute(
+        "alter table nulls add column b int not null, add column c varchar(9) not null default 'x',"
+        " modify n bigint",
+        "insert into nulls values (3, null, 5000000000, 4, 'y')",
+        "alter table orders drop column price, modify city varchar(200)",
+        "insert into orders (id, city) values (50, repeat('z', 150))",
+        "drop table gone",
+        "create table gone (id int primary key)",
+        "insert into gone values (7)",
+        "truncate table tags",
+    )
+    status = job.run("caught-up")
+    assert {each.status.value for each in status.tables} == {"streaming"}
+    assert not status.errors
+    catalog = wt.Catalog(shop.config["target"]["warehouse"])
+
+    def rows(name: str) -> list[dict[str, Any]]:
+        found = catalog.table(f"mirror.{name}").scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: int(row["id"]))
+
+    assert rows("nulls") == shop.execute("select * from nulls order by id")
+    assert rows("gone") == [{"id": 7}]
+    assert rows("tags") == []
+    target = rows("orders")
+    kept = [row.pop("price") for row in target]
+    assert kept == [0.0, 0.125, 0.25, None]
+    source = [_plain(row) for row in shop.execute("select * from orders order by id")]
+    assert [_plain(row) for row in target] == source
+    shop.execute("alter table nulls rename column a to d")
+    with pytest.raises(wt.InvalidError, match=r"nulls.*other names.*rename column a to d"):
+        job.run("caught-up")
+    shop.config["exclude"] = [f"{shop.name}.nulls"]
+    shop.execute("delete from gone")
+    Sync(shop.config).run("caught-up")
+    assert rows("gone") == []
