@@ -141,6 +141,8 @@ def test_a_schema_can_be_the_shard_of_a_job_of_its_own(shop: SyncedDatabase) -> 
     assert [(row["schema_name"], row["name"]) for row in shop.target()] == [("s", "x")]
 
 
+# Too big for a row, so the log does not carry it where it is unchanged.
+BIG = "(select string_agg(md5((i * 1000 + j)::text), '') from generate_series(1, 200) as j)"
 WIDE = {"customer": "STRING", "name": "STRING", "part": "STRING", "lsn": "BIGINT", "clicks": "INT"}
 OPTIONS = {
     "merge-engine": "partial-update",
@@ -161,9 +163,7 @@ def test_a_group_finds_its_row_by_a_key_that_is_computed(shop: SyncedDatabase) -
             "group": {"columns": ["name", "part"], "sequence": "lsn"},
         }
     }
-    shop.execute(
-        "insert into t select i, 'n' || i, repeat(md5(i::text), 3000) from generate_series(1, 20) as i"
-    )
+    shop.execute(f"insert into t select i, 'n' || i, {BIG} from generate_series(1, 20) as i")
     shop.run(table=table)
     shop.table("wide").write([{"customer": "1", "clicks": 5}, {"customer": "x", "clicks": 6}])
     shop.execute(
