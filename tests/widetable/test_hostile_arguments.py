@@ -125,6 +125,7 @@ class Ground:
             "SessionTable.scan": ({}, self._scan_in_session),
             "SessionTable.lookup": ({"keys": [1]}, self._look_up_in_session),
             "BarrierWriter.write": ({"data": ROWS}, self.writer.write),
+            "BarrierWriter.commit_append": ({"messages": []}, self.writer.commit_append),
             "BarrierWriter.complete": ({}, self.writer.complete),
             "Table.write": (
                 {"data": ROWS, "commit_user": "u", "commit_identifier": 1},

@@ -34,7 +34,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from widetable.arguments import LARGEST, flag, names, whole_number
+from widetable.arguments import LARGEST, flag, items, names, whole_number
 from widetable.commit.barriers.barrier_step import Act, BarrierStep, check_name, check_run
 from widetable.commit.barriers.barrier_table import interval_of, tick_of
 from widetable.commit.barriers.writer_registration import WriterRegistration
@@ -193,8 +193,48 @@ class BarrierWriter:
         by = Identity.of(self._name, identifier, digest, replay)
         commit = partial(self._commit_rows, step=step, by=by, properties=properties)
         rest = (row_kind, commit, written_columns, self._columns)
+        return self._owned(partial(write_by, self._table, COMMIT_KIND_APPEND, data, by, *rest))
+
+    def commit_append(
+        self,
+        messages: Iterable[CommitMessage],
+        identifier: int | None = None,
+        *,
+        barrier: int | None = None,
+        complete: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> CommitResult:
+        """Commit the files of writers, those of `Table.new_writer` with `named`, as `Table.commit_append` does.
+
+        Parameters
+        ----------
+        messages : iterable of CommitMessage
+            The messages of the writers of all tasks.
+        identifier, barrier, complete, properties
+            As in `write`.
+
+        Returns
+        -------
+        CommitResult
+            What was committed; `committed` is False when nothing was: then nothing names the files.
+
+        Raises
+        ------
+        InvalidError
+            An item is no message, a barrier does not fit, or an identifier is that of another commit.
+        ConflictError
+            Another process has the name, another job writes the columns, or a revision took the table back.
+        """
+        messages = list(items(messages, CommitMessage, "messages"))
+        step = self._step(Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE, barrier)
+        by = Identity.of(self._name, identifier)
+        commit = partial(self._commit_rows, messages, step=step, by=by, properties=properties)
+        return self._owned(commit)
+
+    def _owned(self, commit: Callable[[], CommitResult]) -> CommitResult:
+        """Commit, and check that a commit that was made already is this process's."""
         try:
-            result = write_by(self._table, COMMIT_KIND_APPEND, data, by, *rest)
+            result = commit()
         except InvalidError:
             self._check_run()  # the commit with that number may be another process's
             raise

@@ -68,6 +68,42 @@ def test_an_idle_writer_completes_barriers_without_files(tmp_path: Path) -> None
     assert not wb.complete(50).committed
 
 
+def test_files_of_tasks_belong_to_the_barrier_that_their_commit_names(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    wa, wb = writers(tmp_path)
+    wb.complete(20)
+    base = table.sequence_base()
+    messages = []
+    for task in range(2):
+        with table.new_writer(
+            ["id", "a"], task=task, tasks=2, sequence_base=base, named=True
+        ) as writer:
+            writer.write({"id": [task], "a": [7]})
+            messages += writer.finish()
+    wa.commit_append(messages[:1], 1, barrier=10, complete=True, properties={"part": "one"})
+    assert properties(table)["part"] == "one"
+    wa.commit_append(messages[1:], 2, barrier=20)
+    assert rows_of(table.scan(barrier=10)) == [(0, 7, None, None)]
+    with pytest.raises(NotFoundError, match="wa"):
+        table.scan(barrier=20)
+    wa.complete(20)
+    assert rows_of(table.scan(barrier=20)) == [(0, 7, None, None), (1, 7, None, None)]
+    assert wa.last_identifier == 2
+    assert not wa.commit_append(messages[1:], 2, barrier=30).committed
+
+
+def test_files_of_a_writer_whose_name_was_taken_are_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    older, _ = writers(tmp_path)
+    newer, _ = writers(tmp_path)
+    with table.new_writer(["id", "a"], named=True) as writer:
+        writer.write({"id": [1], "a": [1]})
+        messages = writer.finish()
+    newer.write({"id": [2], "a": [2]}, 1, barrier=10)
+    with pytest.raises(ConflictError, match="another process"):
+        older.commit_append(messages, 1, barrier=10)
+
+
 def test_a_batch_that_was_overtaken_belongs_to_the_next_barrier(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     wa, wb = writers(tmp_path)
