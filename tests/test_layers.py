@@ -71,6 +71,7 @@ ROOMS = {
         ("debezium",),
         ("embedded",),
         ("jobs",),
+        ("running",),
         ("measures",),
     ),
     "widetable_spark": (

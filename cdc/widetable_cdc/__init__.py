@@ -15,9 +15,9 @@ if typing.TYPE_CHECKING:
         apply_debezium,
     )
     from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
-    from widetable_cdc.jobs.sync import Sync
     from widetable_cdc.jobs.sync_status import SyncedTable, SyncStatus
     from widetable_cdc.jobs.verification import TableDifferences, VerifyReport
+    from widetable_cdc.running.sync import Sync
 else:
     from widetable_cdc.public_names import imported as __getattr__  # noqa: F401
 

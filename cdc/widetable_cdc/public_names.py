@@ -9,7 +9,7 @@ from widetable.connector import late_names
 HOMES: Final = {
     "DebeziumResult": "debezium.debezium_apply",
     "DebeziumSettings": "debezium.debezium_apply",
-    "Sync": "jobs.sync",
+    "Sync": "running.sync",
     "SyncConfig": "jobs.config",
     "SyncStatus": "jobs.sync_status",
     "SyncedTable": "jobs.sync_status",

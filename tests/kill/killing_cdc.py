@@ -18,11 +18,12 @@ from tests.support.faults.forked import in_a_child
 from widetable.storage.local import LocalFileIO
 from widetable_cdc import Sync, SyncConfig
 from widetable_cdc.applying.target import BarrierTarget, PlainTarget
-from widetable_cdc.jobs import captured_table, captured_tables, evolved_table
+from widetable_cdc.jobs import captured_tables, evolved_table
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.evolved_table import Evolution
 from widetable_cdc.jobs.followed_states import FollowedStates
+from widetable_cdc.running import chunk_task
 from widetable_cdc.source import chunk_rows
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.publication import Publication
@@ -37,10 +38,10 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "plan saved": (ChunkStore, "plan"),
     "chunk states": (ChunkStore, "save"),
     "table state": (FollowedStates, "save"),
-    "chunk read": (captured_table, "read_chunk"),
+    "chunk read": (chunk_task, "read_chunk"),
     "chunk rows": (CapturedTable, "typed"),
-    "chunk committed": (BarrierTarget, "copy"),
-    "group's chunk committed": (PlainTarget, "copy"),
+    "chunk committed": (BarrierTarget, "commit_chunk"),
+    "group's chunk committed": (PlainTarget, "commit_chunk"),
     "table altered": (evolved_table, "alter_target"),
     "rows filled": (Evolution, "_fill"),
     "round committed": (BarrierTarget, "apply"),
@@ -96,7 +97,7 @@ def _note_reads(reads: Path) -> None:
             file.write(chunk_line(table.name, key_range.low, key_range.high) + "\n")
         return original(dsn, name, table, select, key_range, *rest)
 
-    vars(captured_table)["read_chunk"] = read
+    vars(chunk_task)["read_chunk"] = read
 
 
 def _arm(point: KillPoint) -> None:

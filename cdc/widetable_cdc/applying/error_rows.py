@@ -93,6 +93,7 @@ class ErrorTable:
     job: str
     stops: bool = False
     count: int = field(default=0, init=False)
+    _in_table: int | None = field(default=None, init=False)
 
     def write(self, states: StateSlice, reasons: Mapping[int, str]) -> None:
         """Write the bad rows of a slice, in one commit; nothing without any."""
@@ -105,9 +106,15 @@ class ErrorTable:
             raise _bad_row(rows)
         errors_table(self.catalog, self.database).write(rows, commit_user=f"cdc/{self.job}")
         self.count += rows.num_rows
+        self._in_table = None
 
     def in_table(self) -> int:
-        """Return how many bad rows of the job the table has."""
+        """Return how many bad rows of the job the table has. They are counted when this object has written some."""
+        if self._in_table is None:
+            self._in_table = self._counted()
+        return self._in_table
+
+    def _counted(self) -> int:
         try:
             table = self.catalog.table(f"{self.database}.{ERRORS_TABLE}")
         except NotFoundError:
@@ -116,6 +123,17 @@ class ErrorTable:
         return sum(
             each.num_rows for each in table.scan(columns=["lsn"], filter=is_own).to_batches()
         )
+
+
+@dataclass
+class KeptErrors(ErrorTable):
+    """Keeps bad rows for another process, which writes them. rows: what was kept, of `ERROR_SCHEMA`."""
+
+    rows: list[pa.Table] = field(default_factory=list, init=False)
+
+    def write_rows(self, rows: pa.Table) -> None:
+        """Keep bad rows."""
+        self.rows.append(rows)
 
 
 def errors_table(catalog: Catalog, database: str) -> Table:

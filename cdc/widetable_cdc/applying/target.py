@@ -22,13 +22,24 @@ Raises InvalidError for such a table, and what writes raise.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable import BarrierWriter, Catalog, CommitResult, InvalidError, Table
+from widetable import (
+    BarrierWriter,
+    Catalog,
+    CommitMessage,
+    CommitResult,
+    ConflictError,
+    InvalidError,
+    Table,
+    UnsupportedError,
+)
 from widetable.connector import ROW_KIND_COLUMN, last_identifier
 from widetable_cdc.applying.barrier_line import BarrierLine
 from widetable_cdc.applying.last_states import INSERTED
@@ -36,6 +47,19 @@ from widetable_cdc.applying.round_rows import Round, RoundRows, deletes, live_ke
 
 LSN_PROPERTY: Final = "widetable.cdc.lsn"
 _REMOVING: Final = "partial-update.remove-record-on-sequence-group"
+
+
+@dataclass(frozen=True)
+class WriteNumbers:
+    """What the process that commits takes for those that write. sequence_base: of the rows. schema_id: of the names."""
+
+    sequence_base: int
+    schema_id: int
+
+    @classmethod
+    def taken(cls, table: Table) -> WriteNumbers:
+        """Return the numbers of a commit that begins now."""
+        return cls(table.sequence_base(), table.schema.id)
 
 
 class Target(Protocol):
@@ -64,6 +88,18 @@ class Target(Protocol):
         that changes that the snapshot does not see are later, and those that were applied are not. replaces: the range
         as a condition on keys, if rows of it may be there; live keys of it that `rows` lacks are deleted.
         """
+
+    def write_chunk(
+        self,
+        rows: Iterable[pa.RecordBatch],
+        lsn: int,
+        replaces: pc.Expression | None,
+        numbers: WriteNumbers,
+    ) -> tuple[CommitMessage, ...]:
+        """Write the files of a chunk, and commit nothing; any process may do so. rows, lsn, replaces: as in `copy`."""
+
+    def commit_chunk(self, files: Sequence[CommitMessage]) -> CommitResult:
+        """Commit the files of a chunk. They are deleted where the commit certainly fails."""
 
     def complete(self, barrier: int) -> CommitResult | None:
         """Declare that the table has all records up to a barrier; None where nothing is committed for it."""
@@ -124,6 +160,22 @@ class BarrierTarget:
         chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
         return self._writer.write(chunk, barrier=self.line.open_barrier)
 
+    def write_chunk(
+        self,
+        rows: Iterable[pa.RecordBatch],
+        lsn: int,
+        replaces: pc.Expression | None,
+        numbers: WriteNumbers,
+    ) -> tuple[CommitMessage, ...]:
+        """Write the files of a chunk. A group gets the LSN as its sequence."""
+        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
+        return _written(self._table, chunk, numbers)
+
+    def commit_chunk(self, files: Sequence[CommitMessage]) -> CommitResult:
+        """Commit the files of a chunk, as records of the open barrier."""
+        with _discarded(self._table, files):
+            return self._writer.commit_append(files, barrier=self.line.open_barrier)
+
     def complete(self, barrier: int) -> CommitResult | None:
         """Declare that the table has all records of the job up to a barrier."""
         return self._writer.complete(barrier)
@@ -176,6 +228,22 @@ class PlainTarget:
         chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
         return self._table.write(chunk, self._user)
 
+    def write_chunk(
+        self,
+        rows: Iterable[pa.RecordBatch],
+        lsn: int,
+        replaces: pc.Expression | None,
+        numbers: WriteNumbers,
+    ) -> tuple[CommitMessage, ...]:
+        """Write the files of a chunk. A group gets the LSN as its sequence."""
+        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
+        return _written(self._table, chunk, numbers)
+
+    def commit_chunk(self, files: Sequence[CommitMessage]) -> CommitResult:
+        """Commit the files of a chunk."""
+        with _discarded(self._table, files):
+            return self._table.commit_append(files, self._user)
+
     def complete(self, barrier: int) -> None:
         """Do nothing: without barriers nobody waits for it."""
 
@@ -213,6 +281,36 @@ def _chunk(
         gone = keys if there is None else _missing(keys, there)
         if gone.num_rows:
             yield deletes(gone, names, table, sequence, lsn)
+
+
+def _written(
+    table: Table, batches: Iterator[pa.RecordBatch], numbers: WriteNumbers
+) -> tuple[CommitMessage, ...]:
+    """Write the files of batches. If that fails, none is left."""
+    first = next(batches, None)
+    if first is None:
+        return ()
+    writer = table.new_writer(
+        first.schema.names,
+        sequence_base=numbers.sequence_base,
+        named=True,
+        schema_id=numbers.schema_id,
+    )
+    with writer:
+        writer.write(first)
+        for batch in batches:
+            writer.write(batch)
+        return tuple(writer.finish())
+
+
+@contextmanager
+def _discarded(table: Table, files: Sequence[CommitMessage]) -> Iterator[None]:
+    """Delete files where their commit certainly did not happen."""
+    try:
+        yield
+    except (ConflictError, InvalidError, UnsupportedError):
+        table.discard(files)
+        raise
 
 
 def _missing(keys: pa.RecordBatch, there: pa.Table) -> pa.RecordBatch:

@@ -1,11 +1,11 @@
-"""One table of the source and its target: the changes of a round, and the next chunk of the full copy.
+"""One table of the source and its target: the changes of a round, and the chunks of the full copy.
 
     COPYING      chunk 0 ─► chunk 1 ─► ... beside rounds; a change is skipped if the chunk of its key has seen it
     STREAMING    rounds alone: the log has passed the snapshots of all chunks
 
-A round is one commit of the target. A chunk is one commit as well; its state is saved behind it, so a job that is
-killed in between reads the chunk again, which replaces its range. One thread uses it. Raises what reading the source
-and writing the target raise, and InvalidError for a truncate that is not to be applied.
+A round is one commit of the target. A chunk is one commit as well (`chunk_task.py` reads it); its state is saved behind
+it, so a job that is killed in between reads the chunk again, which replaces its range. One thread uses it. Raises what
+reading the source and writing the target raise, and InvalidError for a truncate that is not to be applied.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 from widetable import InvalidError
 from widetable.connector import now_millis
 from widetable_cdc.applying.barrier_line import ClockLine
+from widetable_cdc.applying.chunk_errors import write_chunk_errors
+from widetable_cdc.applying.chunk_files import ChunkFiles
+from widetable_cdc.applying.copied_rows import copied_rows
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.applying.last_states import last_states
 from widetable_cdc.applying.round_rows import Reread, Round, Spares
@@ -32,13 +35,10 @@ from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.copying.chunk_states import ChunkState
 from widetable_cdc.copying.pending import not_yet_seen
 from widetable_cdc.copying.range_condition import range_condition
-from widetable_cdc.copying.visibility import counts
-from widetable_cdc.jobs.chunk_errors import write_chunk_errors
-from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.followed_states import FollowedState, Status
 from widetable_cdc.log.changes import ChangeBatch, Relation, Transactions
 from widetable_cdc.source.chunk_range import ChunkRange
-from widetable_cdc.source.chunk_rows import ChunkRead, read_chunk
+from widetable_cdc.source.chunk_rows import ChunkRead
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import quoted
 from widetable_cdc.source.text_ranges import TextRange
@@ -127,21 +127,20 @@ class CapturedTable:
         self.may_hold_rows = True
         return True
 
-    def copy_chunk(self, dsn: str, name: str) -> ChunkState | None:
-        """Read the next chunk into the target and return its new state; None if its snapshot is too old to count."""
+    def commit_chunk(self, chunk: int, files: ChunkFiles) -> ChunkState:
+        """Commit what was written of a chunk, and return its new state."""
         assert self.plan is not None, "a table that is copied has a plan"
-        chunk = self.plan.to_read(1)[0]
-        select = self.selected()
-        applied = np.fromiter(self._applied, dtype=np.uint32)
-        with read_chunk(dsn, name, self.source, select, chunk.key_range) as read:
-            if not counts(read.snapshot, applied, self.floor_xid):
-                return None
-            condition = None
-            if self.may_hold_rows:
-                condition = self.condition(chunk.key_range)
-            self.target.copy(self.typed(read), self.position, condition)
-        self.plan = self.plan.copied(chunk.chunk, read.snapshot, read.lsn)
-        return next(each for each in self.plan.states if each.chunk == chunk.chunk)
+        for rows in files.bad:
+            self.errors.write_rows(rows)
+        if files.messages:
+            self.target.commit_chunk(files.messages)
+        self.plan = self.plan.copied(chunk, files.snapshot, files.lsn)
+        return next(each for each in self.plan.states if each.chunk == chunk)
+
+    @property
+    def applied(self) -> npt.NDArray[np.uint32]:
+        """The transactions of this run whose changes the target has, or leaves to the copy."""
+        return np.fromiter(self._applied, dtype=np.uint32)
 
     def condition(self, key_range: ChunkRange) -> pc.Expression:
         """Return the condition of the rows of a range that the target has of this source."""

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from widetable import Catalog, ConflictError, InvalidError, NotFoundError
+from widetable import Catalog, InvalidError, NotFoundError
 from widetable.connector import WarningCode, last_identifier, warn
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
@@ -48,7 +48,7 @@ class CapturedTables:
     """The tables of a job.
 
     states: by schema.table, as they were last saved. server: the one of the last run. chunks: the states of chunks.
-    barriers: of the targets whose barriers are moments of the clock.
+    barriers: of the targets whose barriers are moments of the clock. database: the name of that of the source.
     """
 
     def __init__(self, config: SyncConfig) -> None:
@@ -59,7 +59,7 @@ class CapturedTables:
         self.chunks = ChunkStore(self._catalog, database, config.name)
         self.states = self._store.load()
         self.server = self._store.load_server()
-        self._database = "" if self.server is None else self.server.facts.database
+        self.database = "" if self.server is None else self.server.facts.database
         is_stopping = config.rules.on_error == "stop"
         self._errors = ErrorTable(self._catalog, database, config.name, stops=is_stopping)
         self.barriers = ClockBarriers(config.user)
@@ -75,7 +75,7 @@ class CapturedTables:
         if new.keys() - left:
             link.publish({name: table for name, table in new.items() if name not in left})
         server = link.server()
-        self._database = server.facts.database
+        self.database = server.facts.database
         again = frozenset[tuple[str, str]]()
         if self.server is not None:
             again = changed_members(self.server.members, server.members)
@@ -162,24 +162,15 @@ class CapturedTables:
         """Return those whose next chunk may be read now: the log has come to where the copy begins."""
         return [table for table in self.copying() if table.skips_to <= position]
 
-    def copy_next(self, link: SourceLink, table: CapturedTable) -> bool:
-        """Copy the next chunk of a table, and save its state; return whether something was done.
+    def is_open(self, table: CapturedTable) -> bool:
+        """Whether the job still follows a table by this object."""
+        return self._open.get(table.source.oid) is table
 
-        A table that was altered since its form was read is copied anew with the columns that it has now: the log may
-        not say so before the next change.
-        """
-        try:
-            state = table.copy_chunk(self._config.source.dsn, self._config.name)
-        except ConflictError:
-            reason = "it was altered while it was copied"
-            evolved = Evolution(self._catalog, self._config, link).to_catalog(table, reason)
-            self._evolved(table, evolved, link)
-            return True
-        except NotFoundError:
-            return False
-        if state is not None:
-            self.chunks.save([state])
-        return state is not None
+    def altered(self, link: SourceLink, table: CapturedTable) -> None:
+        """Copy a table anew with the columns that it has now. The log may not say so before the next change."""
+        evolution = Evolution(self._catalog, self._config, link)
+        evolved = evolution.to_catalog(table, "it was altered while it was copied")
+        self._evolved(table, evolved, link)
 
     def _evolved(
         self, table: CapturedTable, evolved: Evolved, link: SourceLink
@@ -233,7 +224,7 @@ class CapturedTables:
 
     def _opened(self, state: FollowedState) -> CapturedTable:
         return opened(
-            self._catalog, self._config, state, self._errors, self.barriers, self._database
+            self._catalog, self._config, state, self._errors, self.barriers, self.database
         )
 
     def mark(self, name: str, status: Status, reason: str) -> None:
@@ -276,8 +267,12 @@ class CapturedTables:
     def status(self, slot: SlotStatus) -> SyncStatus:
         """Return the state of the job. slot: its standing."""
         states = [state for _, state in sorted(self.states.items())]
-        tables = synced_tables(states, self.chunks.load(), self.positions())
+        plans = self._plans() if self._open else self.chunks.load()
+        tables = synced_tables(states, plans, self.positions())
         return SyncStatus.of(self._config.name, slot, self._errors.in_table(), tables)
+
+    def _plans(self) -> dict[int, ChunkPlan]:
+        return {oid: table.plan for oid, table in self._open.items() if table.plan is not None}
 
     def positions(self) -> dict[str, int | None]:
         """Return the position of each target, by relation."""
@@ -339,7 +334,7 @@ class CapturedTables:
         return fitting_target(self._catalog, self._config, table, link.database, highest)
 
     def _section(self, table: SourceTable) -> str:
-        return section_text(self._config, table, self._database)
+        return section_text(self._config, table, self.database)
 
     def _add(
         self, name: str, table: SourceTable, floor: int, target: str, fields: dict[int, int]

@@ -24,6 +24,7 @@
     max-changes = 100000                          changes of a round; a transaction stays whole
     max-delay = "1 s"                             wait when nothing came
     chunk-rows = 500000                           rows of a chunk of the full copy
+    chunks-at-once = 2                            default: the cores of Spark's session, else ours, 4 at most
     max-held = "10 gb"                            bytes of log that the slot may hold before the job warns
     retry-for = "1 min"                           how long a job without an answer tries again; for ever without a goal
 
@@ -102,6 +103,7 @@ class TargetConfig:
 @dataclass(frozen=True)
 class RoundLimits:
     """max_changes: of a round. max_delay_millis: the pause when nothing came. chunk_rows: of the full copy.
+    chunks_at_once: that are read beside one another; None for as many as there are cores.
 
     max_held_bytes: log that the slot holds, above which the job warns. retry_millis: how long a job tries again whose
     server or warehouse does not answer; None for a minute, and for ever where the job has no goal.
@@ -110,6 +112,7 @@ class RoundLimits:
     max_changes: int = 100_000
     max_delay_millis: int = 1_000
     chunk_rows: int = 500_000
+    chunks_at_once: int | None = None
     max_held_bytes: int = 10 << 30
     retry_millis: int | None = None
 
@@ -394,6 +397,7 @@ def _limits(part: Entries) -> RoundLimits:
         max_changes=part.number("max-changes", usual.max_changes),
         max_delay_millis=part.millis("max-delay", usual.max_delay_millis),
         chunk_rows=part.number("chunk-rows", usual.chunk_rows),
+        chunks_at_once=part.optional_number("chunks-at-once"),
         max_held_bytes=part.size("max-held", usual.max_held_bytes),
         retry_millis=part.optional_millis("retry-for"),
     )

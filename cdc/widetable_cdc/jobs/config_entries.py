@@ -58,9 +58,14 @@ class Entries:
 
     def number(self, name: str, default: int) -> int:
         """Take a whole number above zero."""
+        value = self.optional_number(name)
+        return default if value is None else value
+
+    def optional_number(self, name: str) -> int | None:
+        """Take a whole number above zero; None if the entry is absent."""
         value = self._take(name)
         if value is None:
-            return default
+            return None
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise self._wrong(name, repr(value), "a whole number above 0")
         return value

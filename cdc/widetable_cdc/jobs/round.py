@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import groupby
 
 from widetable.connector import counted, size_text
@@ -30,8 +31,16 @@ def _most_changes(config: SyncConfig) -> int:
     return 1 if config.rules.every_transaction else config.limits.max_changes
 
 
-def run_round(link: SourceLink, tables: CapturedTables) -> bool:
-    """Run a round; return whether the log had changes."""
+@dataclass
+class RoundCounts:
+    """What the rounds of a run have had. changes: of the log. commits: of targets."""
+
+    changes: int = 0
+    commits: int = 0
+
+
+def run_round(link: SourceLink, tables: CapturedTables, counts: RoundCounts) -> bool:
+    """Run a round, and count what it has; return whether the log had changes."""
     upto = tables.barriers.unfinished(link.position)
     part = link.transport.changes(link.position, _most_changes(link.config), upto)
     log = link.decoder.decode(part.data, SpilledColumns().keep)
@@ -60,6 +69,8 @@ def run_round(link: SourceLink, tables: CapturedTables) -> bool:
     for oid in forms:
         commits += tables.apply(link, forms[oid], batches.pop(oid, []), transactions)
     link.confirm(end_lsn)
+    counts.changes += changes
+    counts.commits += commits
     if commits:
         _log.info(
             "%s: %s in %s, log at %s, %s held by the slot",

@@ -188,6 +188,45 @@ class SyncStatus:
 
 
 @dataclass(frozen=True)
+class SyncProgress:
+    """What a run of a job has done since it began, and the state of the job.
+
+    Attributes
+    ----------
+    rows_copied : int
+        The rows of the full copy that were committed.
+    bytes_copied : int
+        Their size in memory, as Arrow has them.
+    chunks_copied : int
+        The number of their ranges.
+    changes : int
+        The changes of the log.
+    commits : int
+        The commits of rounds, one for each table that a round touched.
+    status : SyncStatus
+        The state of the job.
+    """
+
+    rows_copied: int
+    bytes_copied: int
+    chunks_copied: int
+    changes: int
+    commits: int
+    status: SyncStatus
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the progress as values of JSON.
+
+        Returns
+        -------
+        dict of str to any
+            The attributes, with those of the state beside them.
+        """
+        counts = {name: value for name, value in vars(self).items() if name != "status"}
+        return counts | self.status.to_dict()
+
+
+@dataclass(frozen=True)
 class EngineStatus(SyncStatus):
     """The state of a job whose database Debezium reads. LSNs are positions in the binlog.
 

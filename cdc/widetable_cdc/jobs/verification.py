@@ -22,10 +22,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from widetable.connector import counted
+from widetable_cdc.applying.copied_rows import copied_rows
 from widetable_cdc.columns.target_columns import TargetColumns
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.config import SyncConfig
-from widetable_cdc.jobs.copied_rows import copied_rows
 from widetable_cdc.jobs.row_differences import RowDifferences, row_differences
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.target_table import copied_ranges

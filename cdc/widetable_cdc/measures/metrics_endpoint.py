@@ -17,8 +17,8 @@ from prometheus_client.registry import Collector
 
 from widetable import InvalidError, WidetableError
 from widetable_cdc.jobs.config import SyncConfig
-from widetable_cdc.jobs.sync import Sync
 from widetable_cdc.measures.job_gauges import job_gauges
+from widetable_cdc.running.sync import Sync
 
 _LOCAL: Final = "127.0.0.1"
 _PORTS: Final = range(65_536)

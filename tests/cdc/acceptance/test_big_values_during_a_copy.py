@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,9 +11,10 @@ import pytest
 
 import widetable as wt
 from tests.support.databases.synced_database import SyncedDatabase
-from widetable_cdc import Sync
 from widetable_cdc.jobs.captured_table import CapturedTable
-from widetable_cdc.jobs.round import run_round
+from widetable_cdc.jobs.round import RoundCounts, run_round
+from widetable_cdc.running.chunk_task import ChunkOutcome, ChunkTask
+from widetable_cdc.running.sync_run import SyncRun
 
 ROWS = (
     "insert into t select i, 'n' || i, (select string_agg(md5((i * 10000 + j)::text), '') "
@@ -19,14 +22,16 @@ ROWS = (
 )
 
 
+def next_one(tasks: Iterator[ChunkTask]) -> Iterator[tuple[ChunkTask, ChunkOutcome]]:
+    for task in itertools.islice(tasks, 1):
+        yield task, task.run()
+
+
 class HaltedJob:
     """A job whose rounds and chunks are run one by one."""
 
-    def __init__(self, sync: Sync) -> None:
-        assert sync._link is not None
-        assert sync._tables is not None
-        self._link, self._tables = sync._link, sync._tables
-        self._sync = sync
+    def __init__(self, run: SyncRun) -> None:
+        self._link, self._tables, self._run = run.link, run.tables, run
 
     @property
     def table(self) -> CapturedTable:
@@ -34,24 +39,24 @@ class HaltedJob:
         return table
 
     def round(self) -> None:
-        run_round(self._link, self._tables)
+        run_round(self._link, self._tables, RoundCounts())
         self._tables.end_copies(self._link.position)
 
     def chunk(self) -> None:
-        assert self._tables.copy_next(self._link, self.table)
+        assert self._run.copy(threading.Event())
 
 
 @contextmanager
 def halted(shop: SyncedDatabase) -> Iterator[HaltedJob]:
-    sync = Sync(shop.config(limits={"chunk-rows": 4}))
-    sync.prepare(keep=True)
+    run = SyncRun(shop.config(limits={"chunk-rows": 4}), next_one)
+    run.open()
     try:
-        job = HaltedJob(sync)
+        job = HaltedJob(run)
         assert job.table.plan is not None
         assert len(job.table.plan.states) == 2
         yield job
     finally:
-        sync.close()
+        run.close()
 
 
 def check(shop: SyncedDatabase) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import widetable as wt
 from tests.support.databases.synced_database import SyncedDatabase
-from widetable_cdc import Sync
+from widetable_cdc.running.sync_run import SyncRun
 
 
 def test_a_section_that_no_pattern_takes_is_refused_before_anything_is_made(
@@ -40,14 +40,11 @@ def test_a_table_that_may_come_later_is_warned_of(
 def test_a_table_that_comes_later_and_does_not_fit_its_section_is_parked(
     shop: SyncedDatabase,
 ) -> None:
-    job = Sync(shop.config(table={"public.tt": {"types": {"amont": "STRING"}}}))
-    job.prepare(keep=True)
+    job = SyncRun(shop.config(table={"public.tt": {"types": {"amont": "STRING"}}}))
+    job.open()
     shop.execute("create table tt (id int primary key, amount int)", "insert into t values (1)")
-    tables, link = job._tables, job._link
-    assert tables is not None
-    assert link is not None
-    tables.take_in(link)
-    state = tables.states["public.tt"]
+    job.tables.take_in(job.link)
+    state = job.tables.states["public.tt"]
     job.close()
     assert state.status.value == "parked"
     assert "'amont'" in state.reason

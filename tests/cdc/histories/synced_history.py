@@ -6,9 +6,11 @@ and crashes of the server. Steps of the job: a round, a chunk, a look at the tab
 
 from __future__ import annotations
 
+import itertools
 import random
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -18,8 +20,9 @@ import widetable as wt
 from tests.cdc.histories.drawn_source import TYPES, DrawnTable
 from tests.cdc.histories.source_session import SourceSession, columns_of
 from tests.support.databases.synced_database import SyncedDatabase
-from widetable_cdc import Sync
-from widetable_cdc.jobs.round import run_round
+from widetable_cdc.jobs.round import RoundCounts, run_round
+from widetable_cdc.running.chunk_task import ChunkOutcome, ChunkTask
+from widetable_cdc.running.sync_run import SyncRun
 
 SESSIONS = 3
 _INTERVALS = "-c timezone=UTC -c intervalstyle=iso_8601"
@@ -39,7 +42,7 @@ class SyncedHistory:
         self._tables: dict[str, DrawnTable] = {}
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
-        self._job: Sync | None = None
+        self._job: SyncRun | None = None
         self._sessions: list[SourceSession | None] = [None] * SESSIONS
         limits = {
             "chunk-rows": rng.choice((3, 8, 500)),
@@ -81,8 +84,9 @@ class SyncedHistory:
         self.notes.append("rest")
         self._look()  # a job that runs looks for new tables now and then
         job = self._started()
-        self._job = None
-        status = job.run("caught-up")
+        job.follow("caught-up", threading.Event())
+        status = job.status()
+        self._leave()
         self.counts["rests"] += 1
         states = {one.relation: (one.status.value, one.reason) for one in status.tables}
         wanted = {f"public.{name}": ("streaming", "") for name in self._tables}
@@ -171,14 +175,14 @@ class SyncedHistory:
 
     # The job
 
-    def _started(self) -> Sync:
+    def _started(self) -> SyncRun:
         """A job whose sessions are open. A slot is made when no transaction runs."""
         if self._job is None:
             self._end_all(is_blocking="start" in self.counts)
             self.counts["start"] += 1
             self.notes.append("job starts")
-            self._job = Sync(self._database.config(**self._entries))
-            self._job.prepare(keep=True)
+            self._job = SyncRun(self._database.config(**self._entries), self._some)
+            self._job.open()
         self._end_all(is_blocking=True)
         return self._job
 
@@ -189,36 +193,35 @@ class SyncedHistory:
 
     def _round(self) -> None:
         job = self._started()
-        assert job._link is not None
-        assert job._tables is not None
         self.notes.append("job: round")
-        run_round(job._link, job._tables)
-        job._tables.end_copies(job._link.position)
+        run_round(job.link, job.tables, RoundCounts())
+        job.tables.end_copies(job.link.position)
         if self._rng.random() < 0.3:
-            job._tables.pass_on(job._link.position)
+            job.tables.pass_on(job.link.position)
 
     def _chunk(self) -> None:
         job = self._started()
-        assert job._link is not None
-        assert job._tables is not None
-        for table in job._tables.to_copy(job._link.position)[: self._rng.randint(1, 3)]:
-            is_read = job._tables.copy_next(job._link, table)
-            self.notes.append(f"job: chunk of {table.state.relation}: {is_read}")
-            self.counts["chunks read"] += is_read
+        before = job.progress().chunks_copied
+        job.copy(threading.Event())
+        self.counts["chunks read"] += job.progress().chunks_copied - before
+
+    def _some(self, tasks: Iterator[ChunkTask]) -> Iterator[tuple[ChunkTask, ChunkOutcome]]:
+        """Some chunks, all planned before the first is committed, that end in any order."""
+        planned = list(itertools.islice(tasks, self._rng.randint(1, 3)))
+        self._rng.shuffle(planned)
+        for task in planned:
+            outcome = task.run()
+            self.notes.append(f"job: chunk of {task.state.relation}: {type(outcome).__name__}")
+            yield task, outcome
 
     def _look(self) -> None:
         job = self._started()
-        assert job._link is not None
-        assert job._tables is not None
         self.notes.append("job: look")
-        job._tables.take_in(job._link)
+        job.tables.take_in(job.link)
 
     def _die(self) -> None:
         """End the job: between steps, before a chunk's state is saved, before a round is confirmed, or amid it."""
         job = self._started()
-        link, tables = job._link, job._tables
-        assert link is not None
-        assert tables is not None
         where = self._rng.choice(("between", "chunk", "confirm", "commit"))
         self.notes.append(f"job dies: {where}")
         if where == "chunk":
@@ -227,22 +230,16 @@ class SyncedHistory:
             self._die_in_round(job, where)
         self._leave()
 
-    def _die_after_chunk(self, job: Sync) -> None:
-        link, tables = job._link, job._tables
-        assert link is not None
-        assert tables is not None
+    def _die_after_chunk(self, job: SyncRun) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tables.chunks, "save", _die)
+            patch.setattr(job.tables.chunks, "save", _die)
             try:
-                for table in tables.to_copy(link.position):
-                    tables.copy_next(link, table)
+                job.copy(threading.Event())
             except Died:
                 self.counts["deaths after a chunk"] += 1
 
-    def _die_in_round(self, job: Sync, where: str) -> None:
-        link, tables = job._link, job._tables
-        assert link is not None
-        assert tables is not None
+    def _die_in_round(self, job: SyncRun, where: str) -> None:
+        link, tables = job.link, job.tables
         apply, left = tables.apply, self._rng.randrange(3)
 
         def apply_some(*arguments: Any) -> int:
@@ -258,7 +255,7 @@ class SyncedHistory:
             else:
                 patch.setattr(tables, "apply", apply_some)
             try:
-                run_round(link, tables)
+                run_round(link, tables, RoundCounts())
             except Died:
                 self.counts["deaths in a round"] += 1
 

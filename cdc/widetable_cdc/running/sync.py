@@ -1,6 +1,6 @@
 """A job: copies the tables of a database, follows its log, and keeps both exactly once across restarts.
 
-    start ─► check the server ─► publication, slot ─► targets, chunks ─► [ round ─► one chunk of each copy ]*
+    start ─► check the server ─► publication, slot ─► targets, chunks ─► [ round ─► chunks, several at once ]*
              a round: log ─► changes ─► schema ─► one commit for each touched table ─► confirm
 
 All that a job must remember is in tables: the position of a target in its own snapshots (`Target.position`), chunks and
@@ -16,53 +16,20 @@ answer, and what commits raise.
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from widetable import InvalidError, StorageError
-from widetable.connector import WarningCode, arguments, counted, warn
-from widetable_cdc.jobs.captured_table import CapturedTable
+from widetable.connector import arguments
 from widetable_cdc.jobs.captured_tables import CapturedTables
 from widetable_cdc.jobs.config import SyncConfig, config_of, read_config
 from widetable_cdc.jobs.engine_job import EngineJob
 from widetable_cdc.jobs.followed_states import Status
-from widetable_cdc.jobs.retries import Retries
-from widetable_cdc.jobs.round import run_round
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncStatus
 from widetable_cdc.jobs.verification import Verification, VerifyReport
-
-_log = logging.getLogger("widetable")
-# New tables are looked for that often, while the job runs.
-_LOOK_SECONDS = 10.0
-COPIED = "copied"
-CAUGHT_UP = "caught-up"
-
-
-@dataclass
-class _Goal:
-    """When a run ends. until: as `Sync.run` takes it. lsn: the position that it stands for, once it is known."""
-
-    until: str | int | None
-    lsn: int | None = None
-
-    def set(self, link: SourceLink) -> None:
-        """Fix the position, when the run begins; a run that is tried again keeps it."""
-        if self.lsn is None and self.until == CAUGHT_UP:
-            self.lsn = link.server_lsn()
-        elif isinstance(self.until, int):
-            self.lsn = self.until
-
-    def is_reached(self, link: SourceLink, tables: CapturedTables) -> bool:
-        """Return whether the tables have all."""
-        if self.until is None or tables.copying() or tables.are_ending():
-            return False
-        return self.lsn is None or link.position >= self.lsn
+from widetable_cdc.running.sync_run import SyncRun, checked_goal
 
 
 class Sync:
@@ -100,10 +67,7 @@ class Sync:
         if not isinstance(config, SyncConfig):
             config = config_of(arguments.mapping(config, "config"))
         self.config = config
-        self._link: SourceLink | None = None
-        self._tables: CapturedTables | None = None
-        # Processes of the server that served sessions which were lost: it may not know that yet.
-        self._left: set[int] = set()
+        self._run: SyncRun | None = None
         self._engine = None if config.engine is None else EngineJob(config, config.engine)
 
     def run(
@@ -133,22 +97,16 @@ class Sync:
         ConflictError
             Another process writes under the job's name.
         """
-        goal = _Goal(_checked_goal(until))
+        goal = checked_goal(until)
         stop = (
             threading.Event() if stop is None else arguments.instance(stop, threading.Event, "stop")
         )
         if self._engine is not None:
-            return self._engine.run(goal.until, stop)
-        retries = Retries(self.config.limits.retry_seconds(has_goal=until is not None))
-        self.prepare(keep=True)
+            return self._engine.run(goal, stop)
+        run = self._prepared()
         try:
-            while True:
-                try:
-                    self.prepare(keep=True)
-                    self._follow(goal, stop, retries)
-                    return self.status()
-                except StorageError as error:
-                    self._pause(error, retries, stop)
+            run.follow(goal, stop)
+            return self.status()
         finally:
             self.close()
 
@@ -168,28 +126,15 @@ class Sync:
             The server or the warehouse does not answer.
         """
         self._check("prepare", "Call run, which makes all that the job needs.")
-        if self._link is None:
-            link = SourceLink(self.config)
-            try:
-                link.end_sessions(self._left)
-                tables = CapturedTables(self.config)
-                tables.check_sections(link)
-                applied = max((each or 0 for each in tables.positions().values()), default=0)
-                link.prepare(tables.server, is_new=not tables.states, applied=applied)
-                tables.take_in(link)
-            except BaseException:
-                link.close()
-                raise
-            self._link, self._tables = link, tables
-            self._left.clear()
+        self._prepared()
         if not keep:
             self.close()
 
     def close(self) -> None:
         """End the sessions with the server."""
-        if self._link is not None:
-            self._link.close()
-        self._link = self._tables = None
+        if self._run is not None:
+            self._run.close()
+        self._run = None
 
     def status(self) -> SyncStatus:
         """Read the state of the job.
@@ -206,9 +151,9 @@ class Sync:
         """
         if self._engine is not None:
             return self._engine.status()
-        tables = self._tables or CapturedTables(self.config)
-        if self._link is not None:
-            return tables.status(self._link.slot_status())
+        if self._run is not None and self._run.is_open:
+            return self._run.status()
+        tables = CapturedTables(self.config)
         with SourceLink.looking(self.config) as link:
             return tables.status(link.slot_status())
 
@@ -300,92 +245,9 @@ class Sync:
         if self._engine is not None:
             raise self._engine.refused(f"Sync.{method}", action)
 
-    @property
-    def _linked(self) -> SourceLink:
-        assert self._link is not None, "prepare has made it"
-        return self._link
-
-    def _pause(self, error: StorageError, retries: Retries, stop: threading.Event) -> None:
-        """End the sessions, and wait before the job tries again; raise the error if it does not."""
-        seconds = None if stop.is_set() else retries.pause(time.monotonic())
-        if seconds is None:
-            raise error
-        warn(
-            _log,
-            WarningCode.JOB_TRIES_AGAIN,
-            "%s: tries again in %.3g s, after %s: %s",
-            self.config.name,
-            seconds,
-            counted(retries.failures, "failure"),
-            error,
-        )
-        if self._link is not None:
-            self._left |= self._link.pids
-        self.close()
-        stop.wait(seconds)
-
-    def _follow(self, goal: _Goal, stop: threading.Event, retries: Retries) -> None:
-        link, tables = self._linked, self._tables
-        assert tables is not None, "prepare has made it"
-        goal.set(link)
-        looked = time.monotonic()
-        link.warn_of_slot()
-        while not stop.is_set():
-            has_moved = run_round(link, tables)
-            has_moved |= self._copy(link, tables, stop)
-            tables.end_copies(link.position)
-            if not has_moved:
-                has_moved = tables.pass_on(link.position)
-            if goal.is_reached(link, tables):
-                tables.pass_on(link.position)
-                tables.complete_barriers(link.position, ends=True)
-                return
-            tables.complete_barriers(link.position)
-            if time.monotonic() - looked > _LOOK_SECONDS:
-                link.warn_of_slot()
-                tables.take_in(link)
-                looked = time.monotonic()
-            if retries.failures:
-                _log.info(
-                    "%s: goes on, after %s", self.config.name, counted(retries.failures, "failure")
-                )
-                retries.went_well()
-            if not has_moved:
-                stop.wait(self.config.limits.max_delay_millis / 1000)
-
-    def _copy(self, link: SourceLink, tables: CapturedTables, stop: threading.Event) -> bool:
-        """Read the next chunk of each table that is copied; return whether one was read."""
-        has_moved = False
-        for table in tables.to_copy(link.position):
-            if stop.is_set():
-                break
-            has_moved |= self._copy_next(link, table, tables)
-        return has_moved
-
-    def _copy_next(self, link: SourceLink, table: CapturedTable, tables: CapturedTables) -> bool:
-        if not tables.copy_next(link, table):
-            return False
-        if table.plan is None:
-            return True
-        chunks = len(table.plan.states)
-        done = chunks - len(table.plan.to_read())
-        _log.info(
-            "%s: %s: %s of %s copied",
-            self.config.name,
-            table.state.relation,
-            done,
-            counted(chunks, "chunk"),
-        )
-        return True
-
-
-def _checked_goal(until: str | int | None) -> str | int | None:
-    is_lsn = isinstance(until, int) and not isinstance(until, bool) and until >= 0
-    if until is None or until in (COPIED, CAUGHT_UP) or is_lsn:
-        return until
-    raise InvalidError(
-        "until",
-        found=repr(until),
-        expected=f"{COPIED!r}, {CAUGHT_UP!r}, an LSN as a number, or None",
-        action="Pass one of these.",
-    )
+    def _prepared(self) -> SyncRun:
+        if self._run is None:
+            run = SyncRun(self.config)
+            run.open()
+            self._run = run
+        return self._run

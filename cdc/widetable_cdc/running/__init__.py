@@ -1,0 +1,1 @@
+"""A job that runs: rounds, and chunks beside one another."""
