@@ -24,6 +24,7 @@ from widetable_spark.startup.worker_heap import (
 from widetable_spark.writing.query_batch import write_batch
 
 if typing.TYPE_CHECKING:
+    from widetable_spark.jobs.cdc import cdc
     from widetable_spark.jobs.cdc_apply import cdc_apply
 else:
     from widetable_spark.startup.late_names import imported as __getattr__  # noqa: F401
@@ -34,6 +35,7 @@ __all__ = [
     "Etl",
     "SessionViews",
     "WidetableDataSource",
+    "cdc",
     "cdc_apply",
     "etl",
     "inspect",

@@ -67,6 +67,10 @@ def calls(path: str) -> dict[str, tuple[Callable[..., object], dict[str, Any]]]:
                 "storage_options": {},
             },
         ),
+        "cdc": (
+            widetable_spark.cdc,
+            {"spark": Session(), "config": f"{path}-not-there.toml", "until": None},
+        ),
         "register_changes": (
             widetable_spark.register_changes,
             {"spark": None, "name": "f", "storage_options": {}},

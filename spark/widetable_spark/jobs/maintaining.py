@@ -29,7 +29,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -41,14 +40,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from widetable import StorageError, Table, UnsupportedError, WidetableError
+from widetable import StorageError, Table, WidetableError
 from widetable.connector import (
     CompactionTask,
     Maintainer,
     Upkeep,
     arguments,
     compaction_by,
-    temporary_directory,
+)
+from widetable_spark.queries.ticking_query import (
+    driver_context,
+    temporary_checkpoint,
+    ticking_query,
 )
 from widetable_spark.startup.spark_session import session_of
 from widetable_spark.startup.worker_heap import settle
@@ -137,12 +140,12 @@ def _maintained(
     checkpoint = None if checkpoint is None else arguments.path(checkpoint, "checkpoint")
     name = None if name is None else arguments.text(name, "name")
     table = Table.open(path, storage_options=storage_options)
-    executors = _Executors(_context(spark), table.path)
-    temporary = None if checkpoint else _temporary_checkpoint()
+    executors = _Executors(driver_context(spark, "widetable maintain"), table.path)
+    temporary = None if checkpoint else temporary_checkpoint("maintain")
     maintainer = table.maintainer(upkeep, compaction_by(executors.run))
     try:
         folder = checkpoint or temporary or ""
-        query = _start(spark, folder, upkeep.interval_millis, name, _round(maintainer))
+        query = ticking_query(spark, folder, upkeep.interval_millis, name, _round(maintainer))
     except BaseException:
         _end(maintainer, executors, temporary)
         raise
@@ -154,40 +157,6 @@ def _maintained(
     )
     watcher.start()
     return query
-
-
-def _temporary_checkpoint() -> str:
-    """Create a directory for a query without a checkpoint of its own. Raises StorageError."""
-    folder = temporary_directory("for the checkpoint; or give the query a checkpoint")
-    return tempfile.mkdtemp(prefix="widetable-maintain-", dir=folder)
-
-
-def _context(spark: SparkSession) -> SparkContext:
-    try:
-        return spark.sparkContext
-    except PySparkException as error:
-        raise UnsupportedError(
-            "Spark session",
-            found="a session without executors of its own (Spark Connect)",
-            expected="a session of the driver",
-            action="Run `widetable maintain`, or call this in the driver.",
-        ) from error
-
-
-def _start(
-    spark: SparkSession,
-    checkpoint: str,
-    trigger_millis: int,
-    name: str | None,
-    on_tick: Callable[[DataFrame, int], None],
-) -> StreamingQuery:
-    """Start a query whose micro-batches are the ticks. They run one after the other, however long a round takes."""
-
-    ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
-    writer = ticks.writeStream.foreachBatch(on_tick).option("checkpointLocation", checkpoint)
-    if name is not None:
-        writer = writer.queryName(name)
-    return writer.trigger(processingTime=f"{trigger_millis} milliseconds").start()
 
 
 def _round(maintainer: Maintainer) -> Callable[[DataFrame, int], None]:

@@ -6,5 +6,5 @@ from typing import Final
 
 from widetable.connector import late_names
 
-HOMES: Final = {"cdc_apply": "jobs.cdc_apply"}
+HOMES: Final = {"cdc": "jobs.cdc", "cdc_apply": "jobs.cdc_apply"}
 imported = late_names("widetable_spark", HOMES)
