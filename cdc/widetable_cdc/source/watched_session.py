@@ -18,6 +18,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -92,11 +93,11 @@ class WatchedSession:
 
     def _end(self) -> None:
         """End the connection below the client, which wakes up from its wait."""
-        for each in self._sockets or self._opened():
-            try:
+        self._sockets = self._sockets or self._opened()
+        for each in self._sockets:
+            with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
+        self.close()
 
     def _opened(self) -> list[socket.socket]:
         """Return own handles of the sockets to the server that were opened since the session began.
