@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from widetable import ConflictError, NotFoundError, WidetableError
-from widetable.connector import counted
 from widetable_cdc.applying.chunk_files import ChunkFiles
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.captured_tables import CapturedTables
@@ -31,6 +30,7 @@ from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.running.chunk_task import ChunkOutcome, ChunkTask, next_task
 from widetable_cdc.running.chunk_threads import RunChunks
+from widetable_cdc.running.copy_progress import CopyProgress
 
 _log = logging.getLogger("widetable")
 # Changes wait that long for chunks, and for those that run then.
@@ -44,6 +44,7 @@ class ChunkCopier:
         self._config = config
         self._run = run
         self._begun: Counter[int] = Counter()
+        self._progress: dict[int, CopyProgress] = {}
         self.rows = self.bytes = self.chunks = 0
 
     def copy(self, link: SourceLink, tables: CapturedTables, stop: threading.Event) -> bool:
@@ -83,6 +84,7 @@ class ChunkCopier:
             else:
                 return
             self._begun[oid] += 1
+            self._progress.setdefault(oid, CopyProgress(time.monotonic()))
             wave.running[task.key] = table
             yield task
 
@@ -110,14 +112,13 @@ class ChunkCopier:
         self.bytes += files.bytes
         self.chunks += 1
         assert table.plan is not None, "a table that is copied has a plan"
-        chunks = len(table.plan.states)
-        _log.info(
-            "%s: %s: %s of %s copied",
-            self._config.name,
-            table.state.relation,
-            chunks - len(table.plan.to_read()),
-            counted(chunks, "chunk"),
-        )
+        chunks, left = len(table.plan.states), len(table.plan.to_read())
+        progress = self._progress[table.source.oid]
+        progress.add(files.rows, files.bytes)
+        text = progress.text(chunks - left, chunks, time.monotonic())
+        _log.info("%s: %s is copied: %s", self._config.name, table.state.relation, text)
+        if not left:
+            del self._progress[table.source.oid]  # a later copy counts anew
 
 
 class _Wave:
