@@ -176,9 +176,9 @@ def _cast(call: Call, value: TypedExpression | None, rest: Sequence[Any]) -> Typ
     if (source, target) == ("FLOAT", "DOUBLE"):
         kind = ColumnKind("DOUBLE", pa.float64())
         return value.then(kind, lambda values: values.cast(pa.float64()), keeps_apart=True)
-    held, wanted = _digits_of(source), _digits_of(target)
-    if held is not None and wanted is not None:
-        is_wider = wanted[0] >= held[0] and wanted[1] >= held[1]
+    digits, wanted = _digits_of(source), _digits_of(target)
+    if digits is not None and wanted is not None:
+        is_wider = wanted[0] >= digits[0] and wanted[1] >= digits[1]
         if is_wider and (target not in _INTEGERS or source in _INTEGERS):
             made = _number_kind(target)
             return value.then(made, lambda values: values.cast(made.arrow), keeps_apart=True)

@@ -104,7 +104,7 @@ class EngineTables:
                 self.forms[relation] = form
             elif self.forms.pop(relation, None) is not None and position:
                 name, message = self.rules.name, "%s: %s was dropped; its target stays as it is"
-                _log.warning(message, name, relation)
+                _log.info(message, name, relation)
 
     def _empty(self, relation: str, position: int) -> None:
         """Delete the rows of a table that was dropped, when one of its name is made."""

@@ -47,17 +47,17 @@ def fill_values(relation: str, value: str, names: Sequence[str], table: Table) -
     values = {}
     for name in names:
         field = fields.get(name, {})
-        known = field.get("default")
-        if known is None and not field.get("optional", True) and field.get("name") is None:
-            known = _ZEROS.get(str(field.get("type")))
-        if known is None:
+        default = field.get("default")
+        if default is None and not field.get("optional", True) and field.get("name") is None:
+            default = _ZEROS.get(str(field.get("type")))
+        if default is None:
             raise InvalidError(
                 f"table {relation}",
                 found=f"the new column {name!r}, whose value in rows that are there Debezium does not say",
                 expected="a constant default, or none",
                 action="Put the table into exclude, and copy it again by a job of another name.",
             )
-        raw = texts_of(pa.array([json.dumps(known)], pa.large_string()))
+        raw = texts_of(pa.array([json.dumps(default)], pa.large_string()))
         type = table.arrow_schema.field(name).type
         values[name] = read_values(value_form(types[name]), *raw, type).values[0]
     return values

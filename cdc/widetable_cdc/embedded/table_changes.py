@@ -50,8 +50,8 @@ class TableChanges:
     def key(self) -> tuple[str, ...]:
         """Return the columns of the key, as the first record that has a key says; empty if none has."""
         keys = self.records.column("key")
-        known = keys.filter(pc.not_equal(keys, "null"))
-        return tuple(json.loads(known[0].as_py())) if len(known) else ()
+        with_key = keys.filter(pc.not_equal(keys, "null"))
+        return tuple(json.loads(with_key[0].as_py())) if len(with_key) else ()
 
     def value_with_form(self) -> str | None:
         """Return the value of the first record with a row; None without any."""

@@ -36,7 +36,7 @@ from widetable_cdc.copying.chunk_states import ChunkState
 from widetable_cdc.copying.pending import not_yet_seen
 from widetable_cdc.copying.range_condition import range_condition
 from widetable_cdc.jobs.followed_states import FollowedState, Status
-from widetable_cdc.log.changes import ChangeBatch, Relation, Transactions
+from widetable_cdc.log.changes import ChangeBatch, Kind, Relation, Transactions
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import ChunkRead
 from widetable_cdc.source.source_table import SourceTable
@@ -206,6 +206,21 @@ class CapturedTable:
         self.floor_xid = before.floor_xid
         self._applied = before._applied
 
+    def check_truncates(self, batches: Sequence[ChangeBatch]) -> None:
+        """Raise if the job is to stop at a truncate. This comes first: a change of the schema beside it may lead to a
+        new copy, which would delete the rows.
+        """
+        if self.truncate != "stop":
+            return
+        for batch in batches:
+            if ((batch.kinds == Kind.TRUNCATE) & (batch.end_lsns > self.position)).any():
+                raise InvalidError(
+                    f"table {self.state.relation}",
+                    found="a TRUNCATE at the source",
+                    expected="none, as the entry rules.truncate = 'stop' says",
+                    action="Set it to 'apply' to delete all rows, or to 'ignore' to keep them; start the job again.",
+                )
+
     def leave_out(self, batches: Sequence[ChangeBatch]) -> None:
         """Leave changes out that the coming copy will see: its snapshots count only if they see all of them."""
         for batch in batches:
@@ -218,7 +233,7 @@ class CapturedTable:
         if self.plan is not None:
             keeps &= self._pending(events, self.plan)
         if self.truncate != "apply":
-            keeps &= ~self._left_truncates(events, keeps)
+            keeps &= events.kinds != RowEvent.TRUNCATE
         return events if keeps.all() else events.kept(keeps)
 
     def _pending(self, events: RowEvents, plan: ChunkPlan) -> Mask:
@@ -230,18 +245,6 @@ class CapturedTable:
         keys = self._chunk_keys(events.keys[self._cut_by(plan)].take(pa.array(at)), plan)
         pending[at] = not_yet_seen(keys, events.event_xids[at], plan)
         return pending
-
-    def _left_truncates(self, events: RowEvents, keeps: Mask) -> Mask:
-        """Return which events are truncates, which the job leaves out; raise if it is to stop at them."""
-        truncates: Mask = events.kinds == RowEvent.TRUNCATE
-        if self.truncate == "stop" and bool((truncates & keeps).any()):
-            raise InvalidError(
-                f"table {self.state.relation}",
-                found="a TRUNCATE at the source",
-                expected="none, as the entry rules.truncate = 'stop' says",
-                action="Set it to 'apply' to delete all rows, or to 'ignore' to keep them, and start the job again.",
-            )
-        return truncates
 
     def _cut_by(self, plan: ChunkPlan) -> str:
         column = plan.key_column

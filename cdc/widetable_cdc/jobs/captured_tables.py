@@ -140,6 +140,7 @@ class CapturedTables:
         if lsn <= table.skips_to:
             table.leave_out(batches)
             return 0
+        table.check_truncates(batches)
         evolved = Evolution(self._catalog, self._config, link).evolve(table, forms)
         table = self._evolved(table, evolved, link)
         if table is None:

@@ -133,8 +133,10 @@ class Evolution:
         return actions, now if is_new or actions else None
 
     def _may_be_rewritten(self, form: AppliedForm) -> bool:
-        """Whether the rows lie in other files than before. Those that are not to be truncated may for that reason."""
-        if self.config.rules.truncate == "ignore":
+        """Whether the rows lie in other files than before. A TRUNCATE does that, too: a job that is not to apply it
+        must not copy what it has left.
+        """
+        if self.config.rules.truncate != "apply":
             return False
         return self.link.relfilenode(form.table.oid) != form.table.relfilenode
 

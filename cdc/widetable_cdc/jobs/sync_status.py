@@ -142,8 +142,8 @@ class SyncStatus:
         SyncStatus
             The state.
         """
-        lsn, held = slot.confirmed_lsn, slot.held_bytes
-        return SyncStatus(name, lsn, slot.server_lsn, held, slot.wal_status, errors, tables)
+        lsn, kept = slot.confirmed_lsn, slot.held_bytes
+        return SyncStatus(name, lsn, slot.server_lsn, kept, slot.wal_status, errors, tables)
 
     @property
     def behind_bytes(self) -> int:

@@ -1,6 +1,6 @@
 """How far the copy of a table is, as the end of a log line. Pure: the clock is an argument.
 
-    3 of 12 chunks, 1500000 rows, 210.0 MiB, 77,000 rows/s, 58 s left
+    3 of 12 chunks, 1500000 rows, 210.0 MiB, 77000 rows/s, 58 s left
 
 Rows and bytes are those that this process has copied; chunks that an earlier one copied are among the first number
 alone. Bytes are those of Arrow columns in memory. What is left is estimated from the chunks: they have about equally
@@ -36,7 +36,7 @@ class CopyProgress:
             f"{done} of {counted(chunks, 'chunk')}",
             counted(self._rows, "row"),
             size_text(self._bytes),
-            f"{self._rows / seconds:,.0f} rows/s",
+            f"{counted(round(self._rows / seconds), 'row')}/s",
         ]
         if done < chunks:
             left_seconds = round(seconds / max(self._chunks, 1) * (chunks - done))

@@ -37,8 +37,11 @@ def left_at(dsn: str, name: str, before: ServerFacts, now: ServerFacts) -> int |
     history.
     """
     subject = "the history of the source's timelines"
-    with server_errors(subject), session(make_conninfo(dsn, replication="database"), name) as asked:
-        row = asked.execute(f"TIMELINE_HISTORY {int(now.timeline)}".encode()).fetchone()
+    with (
+        server_errors(subject),
+        session(make_conninfo(dsn, replication="database"), name) as connection,
+    ):
+        row = connection.execute(f"TIMELINE_HISTORY {int(now.timeline)}".encode()).fetchone()
     return None if row is None else switch_of(_text(row[1]), before.timeline)
 
 

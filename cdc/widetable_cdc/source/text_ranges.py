@@ -50,7 +50,7 @@ class TextRange(ChunkRange):
         return " AND ".join(parts) or "true"
 
     def condition(self, name: str) -> pc.Expression:
-        """The same condition of the column of the target that has the key. name: of the column."""
+        """Return that condition of the column of the target that has the key. name: of the column."""
         condition = pc.field(name).is_valid()
         if self.first is not None:
             condition &= pc.field(name) >= self.first

@@ -10,7 +10,7 @@ def test_the_time_that_is_left_follows_from_the_chunks() -> None:
     progress.add(500_000, 70 << 20)
     progress.add(500_000, 70 << 20)
     text = progress.text(done=2, chunks=12, now_seconds=110.0)
-    assert text == "2 of 12 chunks, 1000000 rows, 140.0 MiB, 100,000 rows/s, 50 s left"
+    assert text == "2 of 12 chunks, 1000000 rows, 140.0 MiB, 100000 rows/s, 50 s left"
 
 
 def test_chunks_of_an_earlier_process_are_no_rows_of_this_one() -> None:
@@ -26,5 +26,5 @@ def test_a_copy_that_is_over_has_no_time_left() -> None:
     progress.add(1, 100)
     assert (
         progress.text(done=1, chunks=1, now_seconds=0.0)
-        == "1 of 1 chunk, 1 row, 100 B, 1,000 rows/s"
+        == "1 of 1 chunk, 1 row, 100 B, 1000 rows/s"
     )
