@@ -90,8 +90,10 @@ class Warmth:
     directories: tuple[str, ...]
 
 
-def warm_up() -> Warmth:
+def warm_up(exercises: Sequence[Callable[[Catalog], None]] = ()) -> Warmth:
     """Fill the cache of this installation. Run it in a separate process: it interprets no kernel there afterwards.
+
+    exercises: call the kernels of other packages; each gets a temporary catalog.
 
     It also sets WIDETABLE_CACHE_DIR for the process, to a directory that is deleted when it returns: lookup caches of
     these tables must not take space from those of the host.
@@ -103,6 +105,8 @@ def warm_up() -> Warmth:
         catalog = Catalog(folder)
         for number, (kinds, options) in enumerate(_TABLES):
             _exercise(_new_table(catalog, f"warmup.t{number}", kinds, options))
+        for exercise in exercises:
+            exercise(catalog)
     _decode_foreign()
     return _warmth()
 

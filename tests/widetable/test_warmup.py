@@ -52,7 +52,11 @@ def called(program: str) -> set[tuple[str, ...]]:
 
 @pytest.mark.slow
 def test_a_process_after_a_warmup_compiles_nothing(tmp_path: Path) -> None:
-    warm = called("from widetable.warmup import warm_up\nwarm_up()\n")
+    warm = called(
+        "from widetable.warmup import warm_up\n"
+        "from widetable_cdc.warmup import exercise\n"
+        "warm_up([exercise])\n"
+    )
     assert len(warm) > 50
 
     example = called(COMPILING + examples(tmp_path)[0])

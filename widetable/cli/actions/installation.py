@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+from widetable.catalog import Catalog
 from widetable.cli.command import DONE
 from widetable.cli.output.console import write_result
 from widetable.messages.counted import counted
@@ -18,7 +22,7 @@ def warmup(format: str) -> int:
     no kernel any more (`warm_up`).
     """
     start = time.monotonic()
-    warmth = warm_up()
+    warmth = warm_up(_exercises())
     seconds = time.monotonic() - start
     lines = [
         counted(warmth.kernels, "kernel"),
@@ -27,3 +31,11 @@ def warmup(format: str) -> int:
     ]
     write_result(format, {**asdict(warmth), "seconds": seconds}, lines)
     return DONE
+
+
+# Other packages of this distribution have kernels of their own.
+def _exercises() -> Sequence[Callable[[Catalog], None]]:
+    if importlib.util.find_spec("widetable_cdc") is None:
+        return ()
+    exercise: Callable[[Catalog], None] = importlib.import_module("widetable_cdc.warmup").exercise
+    return (exercise,)
