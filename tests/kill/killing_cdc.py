@@ -18,7 +18,7 @@ from tests.support.faults.forked import in_a_child
 from widetable.storage.local import LocalFileIO
 from widetable_cdc import Sync, SyncConfig
 from widetable_cdc.applying.target import BarrierTarget, PlainTarget
-from widetable_cdc.jobs import captured_tables, evolved_table
+from widetable_cdc.jobs import evolved_table, target_table
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.chunk_store import ChunkStore
 from widetable_cdc.jobs.evolved_table import Evolution
@@ -34,7 +34,7 @@ from widetable_cdc.source.transport import PeekTransport
 STEPS: Final[dict[str, tuple[Any, str]]] = {
     "publication": (Publication, "ensure"),
     "slot": (Slot, "create"),
-    "target": (captured_tables, "make_target"),
+    "target": (target_table, "make_target"),
     "plan saved": (ChunkStore, "plan"),
     "chunk states": (ChunkStore, "save"),
     "table state": (FollowedStates, "save"),

@@ -15,7 +15,7 @@ ACTIONS: Final = ("run", "status", "verify", "pause", "resume", "drop-slot")
 CDC_COMMAND: Final = Command(
     "cdc",
     "cdc",
-    "Copy a database into tables, and follow its changes: PostgreSQL; MySQL and MariaDB by Debezium.",
+    "Copy a database into tables, and follow its changes.",
     (
         argument("action", f"One of {', '.join(ACTIONS)}.", metavar="ACTION", choices=ACTIONS),
         argument("file", "The configuration of the job, in TOML.", metavar="FILE"),
