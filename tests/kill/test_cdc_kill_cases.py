@@ -38,7 +38,7 @@ def test_04_a_row_of_a_chunk_without_state_that_is_deleted_is_gone(
     shop: SyncedDatabase, tmp_path: Path
 ) -> None:
     shop.execute("insert into t select i, 'n' from generate_series(1, 2500) as i")
-    config = shop.config(limits={"chunk-rows": 1000})
+    config = shop.config(limits={"chunk-rows": 1000, "chunks-at-once": 1})
     assert dies(config, tmp_path, KillPoint("chunk committed", is_after=True))
     copied = {row["id"] for row in shop.target()}
     assert 5 in copied
