@@ -2,7 +2,7 @@
 has all, once. A proxy on loopback cuts at drawn bytes of either direction, in the copy, in the log, and while tables
 are compared.
 
-WIDETABLE_CUTS: cuts (default 24).
+WIDETABLE_CUTS: cuts (default 8).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from widetable_cdc import Sync
 from widetable_cdc.source.arrow_stream import arrow_stream
 from widetable_cdc.source.session import open_arrow_session, session
 
-CUTS = int(os.environ.get("WIDETABLE_CUTS", "24"))
+CUTS = int(os.environ.get("WIDETABLE_CUTS", "8"))
 # Silence is short, so that stalls take the test little time.
 SILENT = "connect_timeout=2 tcp_user_timeout=400"
 
