@@ -24,6 +24,7 @@ exercise(Catalog(sys.argv[1]))
 JOB = """
 import json
 import pyarrow as pa
+from widetable import InvalidError
 from widetable_cdc import Sync, apply_debezium
 Sync(json.loads(sys.argv[2])).run("caught-up")
 for file in ("schema", "plain", "text"):
@@ -35,8 +36,8 @@ for file in ("schema", "plain", "text"):
         name = f"{file}.{topic.rpartition('.')[2]}"
         try:
             apply_debezium(Catalog(sys.argv[1]), name, table, commit_user="c", key=["id"])
-        except Exception as refused:
-            print(type(refused).__name__)
+        except InvalidError as refused:  # tables without the key `id`
+            print(refused)
 """
 CALLED = """
 import json
