@@ -97,7 +97,10 @@ class ClockLine:
         """
         if self.unfinished(lsn) is not None:
             return None
-        barrier = max(self._tick(), self.last_barrier) if ends else self._tick()
+        barrier = self._tick()
+        if ends:
+            # Also what is completed: a target whose copy has just ended may lack it.
+            return max(barrier, self.last_barrier, self.completed)
         return barrier if barrier > self.completed else None
 
     def _tick(self) -> int:

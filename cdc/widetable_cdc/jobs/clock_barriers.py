@@ -4,8 +4,8 @@
     round      its targets ask the line for the barrier: the first one decides, the others get the same
     behind it  every target of the line completes the clock's barrier, those that the round did not touch as well
 
-A target that is still copied completes nothing. Raises what commits raise, ConflictError for another process of the job
-among them.
+A target that is still copied completes nothing. It takes the line's barrier with the next one, or when the job ends.
+Raises what commits raise, ConflictError for another process of the job among them.
 """
 
 from __future__ import annotations

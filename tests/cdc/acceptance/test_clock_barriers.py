@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import wait_for
 from widetable_cdc import Sync, SyncConfig
 from widetable_cdc.applying.target import BarrierTarget
+from widetable_cdc.jobs.captured_tables import CapturedTables
 
 INTERVAL = {"widetable.barrier-interval": "200 ms", "widetable.fsync": "false"}
 WIDE = {
@@ -121,6 +123,35 @@ def test_a_group_of_a_wide_table_is_read_at_one_barrier_with_other_streams(
     ]
     waited_for = catalog.table("shop.wide").inspect.barriers()["writer"].to_pylist()
     assert sorted(waited_for) == sorted([config.user, "clicks"])
+
+
+def test_copied_rows_of_a_job_that_ends_within_one_interval_are_readable_at_a_barrier(
+    shop: SyncedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hourly = INTERVAL | {"widetable.barrier-interval": "1 h"}
+    catalog = wt.Catalog(str(shop.warehouse))
+    catalog.create_table("shop.wide", WIDE, primary_key=["id"], options=hourly | GROUPS)
+    shop.execute("drop table t", "create table crm (id int primary key, name text)")
+    shop.execute("insert into crm values (1, 'Ann')")
+    group = {"columns": ["name"], "sequence": "crm_lsn"}
+    entries = {"public.crm": {"target": "wide", "group": group}}
+    _let_copies_end_late(monkeypatch)
+    Sync(by_clock(shop, table=entries)).run("caught-up")
+    assert ids_at(shop, ["wide"], None) == [[1]]
+    shop.execute("insert into crm values (2, 'Bob')")
+    Sync(by_clock(shop, table=entries)).run("caught-up")
+    assert ids_at(shop, ["wide"], None) == [[1, 2]]
+
+
+def _let_copies_end_late(patch: pytest.MonkeyPatch) -> None:
+    """Let the barrier be due while tables are still copied, as on a machine that has much to do."""
+    end_copies, calls = CapturedTables.end_copies, itertools.count()
+
+    def late(tables: CapturedTables, position: int) -> None:
+        if next(calls) >= 3:
+            end_copies(tables, position)
+
+    patch.setattr(CapturedTables, "end_copies", late)
 
 
 def test_a_wide_table_does_not_wait_for_a_job_whose_slot_was_dropped(shop: SyncedDatabase) -> None:
