@@ -137,7 +137,8 @@ def test_the_changelog_of_an_input_has_every_row_as_it_is_alone(data: st.DataObj
 @settings(max_examples=max(5, settings().max_examples // 8))
 @given(data=st.data())
 def test_changes_of_a_lookup_lead_from_rows_to_rows(data: st.DataObject) -> None:
-    spec = data.draw(changelog_specs("lookup"))
+    # A gentle compaction may leave level 0, whose rows are read and whose changes are not emitted yet.
+    spec = data.draw(changelog_specs("lookup")).with_options({"lookup-compact": "radical"})
     drawn = st.lists(stamped_commits(spec.schema, spec.keys), min_size=2, max_size=6)
     commits = data.draw(drawn)
     with TemporaryDirectory() as folder:
