@@ -104,9 +104,6 @@ class Target(Protocol):
     def complete(self, barrier: int) -> CommitResult | None:
         """Declare that the table has all records up to a barrier; None where nothing is committed for it."""
 
-    def leave(self) -> None:
-        """Let the table go on without the job: nobody waits for its barriers."""
-
 
 class BarrierTarget:
     """A table under barriers."""
@@ -180,10 +177,6 @@ class BarrierTarget:
         """Declare that the table has all records of the job up to a barrier."""
         return self._writer.complete(barrier)
 
-    def leave(self) -> None:
-        """Let the table go on without the job."""
-        self._writer.leave()
-
     # Joining is a commit: a job that starts and has nothing to write makes none.
     @property
     def _writer(self) -> BarrierWriter:
@@ -246,9 +239,6 @@ class PlainTarget:
 
     def complete(self, barrier: int) -> None:
         """Do nothing: without barriers nobody waits for it."""
-
-    def leave(self) -> None:
-        """Do nothing: without barriers nobody waits for the job."""
 
 
 def _chunk(

@@ -35,7 +35,7 @@ from widetable_cdc.jobs.row_reread import RowReread
 from widetable_cdc.jobs.shared_target import has_target, other_fillers
 from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.sync_status import SyncStatus, synced_tables
-from widetable_cdc.jobs.target_table import copied_ranges, fitting_target, opened
+from widetable_cdc.jobs.target_table import copied_ranges, fitting_target, leave_target, opened
 from widetable_cdc.log.changes import ChangeBatch, Relation, Transactions
 from widetable_cdc.source.server_checks import changed_members, table_problem, unsent_parts
 from widetable_cdc.source.slot import SlotStatus
@@ -256,12 +256,10 @@ class CapturedTables:
     def forget(self) -> None:
         """Forget all tables, so that the next start copies them again. Targets stay: each chunk replaces its range.
 
-        Tables that other streams fill, too, do not wait for the job any more.
+        Those under barriers of the clock do not wait for the job any more, also where their tables are left out.
         """
-        for table in self.opened():
-            if table.clock is not None:
-                table.target.leave()
         for state in list(self.states.values()):
+            leave_target(self._catalog, self._config, state)
             self._forget(state)
         self._store.delete(SERVER)
 

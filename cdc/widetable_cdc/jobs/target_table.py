@@ -134,6 +134,23 @@ def _target(
     return BarrierTarget(catalog, name, config.user, line, columns, sequence)
 
 
+def leave_target(catalog: Catalog, config: SyncConfig, state: FollowedState) -> None:
+    """Let the target of a table go on without the job, if its barriers are those of the clock.
+
+    The form of a table that is left out may not fit its target or its section any more: it is not opened.
+    """
+    special = config.of(state.form.table.schema, state.form.table.name)
+    try:
+        table = catalog.table(state.target)
+        line = _line(table, config, special, ClockBarriers(config.user))
+        writers = table.inspect.barriers()["writer"].to_pylist() if line is not None else []
+        if isinstance(line, ClockLine) and config.user in writers:
+            # Its targets may be at different barriers: the next start copies them again.
+            catalog.topology().leave(state.target, config.user, force=True)
+    except NotFoundError:
+        return  # somebody dropped it
+
+
 def fitting_target(
     catalog: Catalog, config: SyncConfig, table: SourceTable, database: str, highest: int
 ) -> tuple[str, dict[int, int]] | str:

@@ -16,6 +16,8 @@ from widetable_cdc.applying.target import BarrierTarget
 from widetable_cdc.jobs.captured_tables import CapturedTables
 
 INTERVAL = {"widetable.barrier-interval": "200 ms", "widetable.fsync": "false"}
+# A barrier that no job reaches by the clock.
+LATER = 4_000_000_000_000
 WIDE = {
     "id": "INT",
     "name": "STRING",
@@ -154,13 +156,38 @@ def _let_copies_end_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CapturedTables, "end_copies", late)
 
 
-def test_a_wide_table_does_not_wait_for_a_job_whose_slot_was_dropped(shop: SyncedDatabase) -> None:
+@pytest.mark.parametrize("status", ["streaming", "paused", "parked", "gone"])
+def test_a_wide_table_does_not_wait_for_a_job_whose_slot_was_dropped(
+    shop: SyncedDatabase, status: str
+) -> None:
     catalog = wt.Catalog(str(shop.warehouse))
     catalog.create_table("shop.wide", WIDE, primary_key=["id"], options=INTERVAL | GROUPS)
     shop.execute("drop table t", "create table crm (id int primary key, name text)")
     group = {"columns": ["name"], "sequence": "crm_lsn"}
     job = Sync(by_clock(shop, table={"public.crm": {"target": "wide", "group": group}}))
     job.run("caught-up")
+    if status == "paused":
+        job.pause("public.crm")
+    elif status == "parked":
+        shop.execute("alter table crm drop column name", "insert into crm values (1)")
+    elif status == "gone":
+        shop.execute("drop table crm")
+    (table,) = job.run("caught-up").tables
+    assert table.status.value == status
     assert catalog.table("shop.wide").inspect.barriers().num_rows == 1
+    clicks = catalog.writer("shop.wide", "clicks", ["clicks", "click_seq"])
+    clicks.write([{"id": 1, "clicks": 5, "click_seq": 1}], barrier=LATER, complete=True)
     job.drop_slot()
-    assert catalog.table("shop.wide").inspect.barriers().num_rows == 0
+    assert catalog.table("shop.wide").inspect.barriers()["writer"].to_pylist() == ["clicks"]
+    with catalog.session(["shop.wide"], as_of=LATER) as session:
+        assert session.table("shop.wide").scan().to_arrow()["clicks"].to_pylist() == [5]
+
+
+def test_drop_slot_bears_a_wide_table_that_somebody_dropped(shop: SyncedDatabase) -> None:
+    shop.execute("insert into t values (1)")
+    job = Sync(by_clock(shop))
+    job.run("caught-up")
+    wt.Catalog(str(shop.warehouse)).drop_table("shop.t")
+    job.drop_slot()
+    job.run("caught-up")
+    assert ids_at(shop, ["t"], None) == [[1]]
