@@ -59,7 +59,7 @@ ROOMS = {
         ("changes",),
         ("indexes",),
         ("joins",),
-        ("widening", "lookups"),
+        ("widening", "lookups", "versions"),
         ("upkeep",),
     ),
     "widetable.cli": (("input",), ("output",), ("actions",)),

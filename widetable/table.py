@@ -22,6 +22,7 @@ from widetable.derive.upkeep.derived_state import doctor
 from widetable.derive.upkeep.incremental import change_batches, changes, scan_changes
 from widetable.derive.upkeep.inspector import Inspector
 from widetable.derive.upkeep.upkeep import maintain, maintainer
+from widetable.derive.versions.point_in_time import point_in_time
 from widetable.operations.compaction.compaction import compact
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.repair import repair
@@ -208,6 +209,7 @@ class Table(OpenTable):
     lookup_prefix = lookup_prefix
     lookup_index = lookup_index
     lookup_session = lookup_session
+    point_in_time = point_in_time
 
     # Changes out
     changes = changes

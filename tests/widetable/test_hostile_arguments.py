@@ -10,6 +10,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,10 @@ class Ground:
             "Table.lookup": ({"keys": [1]}, table.lookup),
             "Table.lookup_prefix": ({"keys": [1]}, table.lookup_prefix),
             "Table.lookup_index": ({"keys": [1]}, table.lookup_index),
+            "Table.point_in_time": (
+                {"entities": [{"k": 1, "t": datetime(2100, 1, 1)}], "at": "t", "prefix": "f_"},
+                table.point_in_time,
+            ),
             "Table.lookup_session": ({}, lambda **of: table.lookup_session(**of).close()),
             "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
             "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),

@@ -5,6 +5,7 @@ table, or an error that says what happened. Never another table's rows, an expir
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,7 @@ def joined(table: wt.Table) -> list[Any]:
     return [row for batch in found for row in batch.to_pylist()]
 
 
+LONG_AFTER = [{"k": 1, "t": datetime(2100, 1, 1)}]
 READS: dict[str, Callable[[wt.Table], Any]] = {
     "scan": lambda table: table.scan().to_arrow().to_pylist(),
     "scan of a snapshot": lambda table: table.scan(snapshot_id=3).to_arrow().to_pylist(),
@@ -86,6 +88,7 @@ READS: dict[str, Callable[[wt.Table], Any]] = {
     "lookup": lambda table: table.lookup([1]).to_pylist(),
     "lookup in a snapshot": lambda table: table.lookup([1], snapshot_id=3).to_pylist(),
     "lookup by prefix": lambda table: table.lookup_prefix([1], snapshot_id=3).to_pylist(),
+    "point in time": lambda table: table.point_in_time(LONG_AFTER, "t").to_pylist(),
     "lookup session": looked_up,
     "lookup join": joined,
     "changes": lambda table: table.changes(1, 3).to_pylist(),

@@ -1,0 +1,153 @@
+"""Adds to each row of a training set the features that were known at its time: `Table.point_in_time`.
+
+    snapshots      10:00 city=Oslo        10:05 city=Rome        10:07 deleted
+    rows           09:59 null    10:04 Oslo    10:05 Rome    10:08 null
+
+A feature is what a lookup would have returned at the row's time, so nothing that was written later is in it.
+In: rows in any form that `write` takes. Out: an Arrow table. Raises NotFoundError rather than answering with nulls for
+a time whose snapshots have expired, and what entity_rows and lookups raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.arguments import text
+from widetable.derive.versions.entity_rows import EntityRows, entity_rows
+from widetable.derive.versions.known_rows import known_rows
+from widetable.derive.versions.snapshot_moments import SnapshotMoments, snapshot_moments
+from widetable.errors import InvalidError, NotFoundError
+from widetable.operations.handle.newest_snapshot import held
+from widetable.operations.handle.open_table import OpenTable
+from widetable.schema.table_schema import TableSchema
+
+# Metadata of the result.
+BASIS: Final = "widetable.basis"
+FINAL_BEFORE: Final = "widetable.final_before_micros"
+# A try fails only if the oldest snapshot expires between two requests.
+_TRIES: Final = 5
+
+
+def point_in_time(
+    table: OpenTable,
+    entities: Any,
+    at: str = "event_timestamp",
+    columns: Sequence[str] | None = None,
+    *,
+    on: Any = None,
+    prefix: str = "",
+) -> pa.Table:
+    """Add to each row the values that a lookup of its key would have returned at its time.
+
+    Nothing that was committed after a row's time is in its features. The values come from the snapshots that are
+    still there; a time before the oldest one is refused, unless the table did not exist yet.
+
+    Parameters
+    ----------
+    entities : Arrow data, frame, dict of columns or list of dicts
+        Rows with the primary key and a time; other columns, such as labels, are kept. A key may come twice.
+    at : str, default "event_timestamp"
+        The column of times: TIMESTAMP of any unit, or DATE. Without a zone it is UTC.
+    columns : list of str, default None
+        The columns of the table to add, in this order. None: all but the primary key.
+    on : list of str or dict of str to str, default None
+        The columns of `entities` that hold the primary key, or a dict of them to key columns. None: equal names.
+    prefix : str, default ""
+        A text before the name of each added column.
+
+    Returns
+    -------
+    pyarrow.Table
+        One row per row of `entities`, in their order, with their columns first. Features are null for a key that was
+        not there. Later commits change no answer for a time before `widetable.final_before_micros` (metadata).
+
+    Raises
+    ------
+    NotFoundError
+        A time is before the oldest snapshot that is kept, or there is no such column.
+    InvalidError
+        A time is null, keys or times have another type, or an added column has the name of one of `entities`.
+    UnsupportedError
+        The table has no primary key, or an option that changes its rows and that this version does not honour.
+
+    Examples
+    --------
+    >>> from datetime import datetime
+    >>> rows = [{"id": 2, "at": datetime(2100, 1, 1), "label": 1}]
+    >>> users.point_in_time(rows, "at").select(["id", "label", "city"]).to_pylist()
+    [{'id': 2, 'label': 1, 'city': 'Bergen'}]
+    """
+    wanted = _wanted(table, entities, at, columns, on, prefix)
+    with ExitStack() as stack:
+        moments = _held_moments(table, stack)
+        places = moments.read_at(moments.chosen(table, wanted.given.at_micros))
+        ids = np.append(moments.ids, 0)[places]
+        rows = known_rows(table, wanted.given.keys, ids, wanted.features)
+    metadata = {BASIS: "known", FINAL_BEFORE: str(moments.final_before_micros)}
+    return pa.Table.from_arrays(
+        [*wanted.given.rows.columns, *rows.columns],
+        schema=pa.schema([*wanted.given.rows.schema, *wanted.fields], metadata=metadata),
+    )
+
+
+class _WantedFeatures(NamedTuple):
+    """A checked call. features: columns of the table. fields: what they are called in the result."""
+
+    given: EntityRows
+    features: tuple[str, ...]
+    fields: list[pa.Field]
+
+
+def _wanted(
+    table: OpenTable, entities: Any, at: str, columns: Sequence[str] | None, on: Any, prefix: str
+) -> _WantedFeatures:
+    schema = table.schema
+    given = entity_rows(entities, at, on, schema)
+    features = _features(columns, schema)
+    return _WantedFeatures(given, features, _added(given, features, text(prefix, "prefix"), schema))
+
+
+def _features(columns: Sequence[str] | None, schema: TableSchema) -> tuple[str, ...]:
+    if columns is None:
+        return tuple(name for name in schema.names if name not in schema.primary_keys)
+    return schema.chosen(columns)
+
+
+def _added(
+    given: EntityRows, features: Iterable[str], prefix: str, schema: TableSchema
+) -> list[pa.Field]:
+    """Return the fields of the features. Raises InvalidError for one that `entities` has already."""
+    fields = []
+    for name in features:
+        field = schema.arrow_field(name).with_name(prefix + name).with_nullable(True)
+        if field.name in given.rows.column_names:
+            raise InvalidError(
+                f"column {field.name!r} of entities",
+                found="the name of a feature",
+                expected="columns with other names than the features",
+                action="Pass a prefix, rename the column, or leave the feature out of columns.",
+            )
+        fields.append(field)
+    return fields
+
+
+def _held_moments(table: OpenTable, stack: ExitStack) -> SnapshotMoments:
+    """Return the snapshots that are kept; a lease keeps the oldest and all later ones while the stack is open."""
+    for tries_left in reversed(range(_TRIES)):
+        with table._same_table():
+            moments = snapshot_moments(table)
+        if not len(moments.ids):
+            return moments
+        try:
+            stack.enter_context(held(table._state(), int(moments.ids[0])))
+        except NotFoundError:
+            if not tries_left:
+                raise
+        else:
+            return moments
+    raise AssertionError("the last try returns or raises")
