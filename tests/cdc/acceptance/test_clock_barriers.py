@@ -4,54 +4,26 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import Any
 
 import pytest
 
 import widetable as wt
+from tests.support.databases.clock_targets import (
+    GROUPS,
+    INTERVAL,
+    WIDE,
+    barriers_of,
+    by_clock,
+    end_behind_the_first_commit,
+    ids_at,
+)
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import wait_for
-from widetable_cdc import Sync, SyncConfig
-from widetable_cdc.applying.target import BarrierTarget
+from widetable_cdc import Sync
 from widetable_cdc.jobs.captured_tables import CapturedTables
 
-INTERVAL = {"widetable.barrier-interval": "200 ms", "widetable.fsync": "false"}
 # A barrier that no job reaches by the clock.
 LATER = 4_000_000_000_000
-WIDE = {
-    "id": "INT",
-    "name": "STRING",
-    "crm_lsn": "BIGINT",
-    "clicks": "BIGINT",
-    "click_seq": "BIGINT",
-}
-GROUPS = {
-    "merge-engine": "partial-update",
-    "fields.crm_lsn.sequence-group": "name",
-    "fields.click_seq.sequence-group": "clicks",
-}
-
-
-def by_clock(shop: SyncedDatabase, **entries: Any) -> SyncConfig:
-    target = {
-        "warehouse": str(shop.warehouse),
-        "database": "shop",
-        "barriers": "clock",
-        "options": INTERVAL,
-    }
-    return shop.config(**({"target": target} | entries))
-
-
-def ids_at(shop: SyncedDatabase, tables: list[str], barrier: int | None) -> list[list[int]]:
-    catalog = wt.Catalog(str(shop.warehouse))
-    with catalog.session([f"shop.{name}" for name in tables], as_of=barrier) as session:
-        found = [session.table(f"shop.{name}").scan(columns=["id"]).to_arrow() for name in tables]
-    return [sorted(rows["id"].to_pylist()) for rows in found]
-
-
-def barriers_of(table: wt.Table) -> set[int]:
-    labels = {s.properties.get("widetable.barrier") for s in table.snapshots()}
-    return {int(label) for label in labels if label is not None}
 
 
 def test_a_job_that_ends_leaves_its_last_rows_readable_at_a_barrier(shop: SyncedDatabase) -> None:
@@ -72,7 +44,7 @@ def test_a_job_killed_between_two_tables_gives_both_one_barrier(
     Sync(by_clock(shop)).run("caught-up")
     shop.transaction("insert into t values (1)", "insert into u values (1)")
     with monkeypatch.context() as patch:
-        _stop_behind_the_first_commit(patch)
+        end_behind_the_first_commit(patch)
         with pytest.raises(KeyboardInterrupt):
             Sync(by_clock(shop)).run("caught-up")
     before = [shop.table(name).scan().to_arrow().num_rows for name in ("t", "u")]
@@ -89,19 +61,6 @@ def test_a_job_killed_between_two_tables_gives_both_one_barrier(
         assert ours == others
     assert ids_at(shop, ["t", "u"], first) == [[1], [1]]
     assert ids_at(shop, ["t", "u"], None) == [[1, 2], [1, 2]]
-
-
-def _stop_behind_the_first_commit(patch: pytest.MonkeyPatch) -> None:
-    apply = BarrierTarget.apply
-    commits: list[Any] = []
-
-    def stopping(target: BarrierTarget, round: Any) -> Any:
-        if commits:
-            raise KeyboardInterrupt
-        commits.append(apply(target, round))
-        return commits[-1]
-
-    patch.setattr(BarrierTarget, "apply", stopping)
 
 
 def test_a_group_of_a_wide_table_is_read_at_one_barrier_with_other_streams(

@@ -10,6 +10,12 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
+from tests.support.databases.clock_targets import (
+    barriers_of,
+    clock_target,
+    end_behind_the_first_commit,
+    ids_at,
+)
 from tests.support.databases.postgres_server import PostgresServer, postgres_server
 from tests.support.databases.standby_server import standby_of
 from tests.support.databases.synced_database import SyncedDatabase
@@ -39,7 +45,7 @@ class Pair:
         )
         self.shop.run(source={"dsn": dsn}, **entries)
 
-    def synchronise(self) -> None:
+    def synchronise(self, **entries: object) -> None:
         """Let the standby make its copy of the job's slot: it can once the job has passed where the standby begins."""
         synced = "select synced and not temporary from pg_replication_slots where not slot_type = 'physical'"
 
@@ -47,7 +53,7 @@ class Pair:
             self.primary.execute(
                 "select pg_log_standby_snapshot()", "create table if not exists x ()"
             )
-            self.run()
+            self.run(**entries)
             self.catch_up()
             self.standby.execute("select pg_sync_replication_slots()")
             return self.standby.execute(synced) == [(True,)]
@@ -95,6 +101,42 @@ def test_a_job_follows_the_standby_that_took_over(pair: Pair) -> None:
     shop.execute("insert into t values (202, 'later')")
     pair.run()
     assert shop.target() == shop.source()
+
+
+def test_a_round_that_is_in_one_of_two_tables_keeps_its_barrier_behind_a_fail_over(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slot of the standby is behind it: earlier rounds come again with it, and are skipped."""
+    target = clock_target(pair.shop)
+    pair.shop.execute("create table u (id int primary key, name text)")
+    pair.run(target=target)
+    pair.synchronise(target=target)
+    both = "insert into t values ({0}, ''); insert into u values ({0}, '')"
+    pair.shop.transaction(both.format(200))
+    pair.run(target=target)
+    pair.shop.transaction(both.format(201))
+    with monkeypatch.context() as patch:
+        end_behind_the_first_commit(patch)
+        with pytest.raises(KeyboardInterrupt):
+            pair.run(target=target)
+    has = [201 in {row["id"] for row in pair.shop.target(name)} for name in ("t", "u")]
+    assert sorted(has) == [False, True]
+    first = max(max(barriers_of(pair.shop.table(name))) for name in ("t", "u"))
+    pair.catch_up()
+    shop = pair.fail_over()
+    shop.transaction(both.format(202))
+    pair.run(target=target)
+    for name in ("t", "u"):
+        assert shop.target(name) == shop.source(name)
+        assert shop.table(name).audit(start=0).ok
+    common = barriers_of(shop.table("t")) & barriers_of(shop.table("u"))
+    readable = [barrier for barrier in sorted(common) if barrier >= first]
+    assert first in readable
+    for barrier in readable:
+        ours, others = ids_at(shop, ["t", "u"], barrier)
+        assert [each for each in ours if each >= 200] == others
+        assert 201 in others
+    assert 202 in ids_at(shop, ["t", "u"], None)[1]
 
 
 def _next_one(tasks: Iterator[ChunkTask]) -> Iterator[tuple[ChunkTask, ChunkOutcome]]:
