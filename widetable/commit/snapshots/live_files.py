@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.file_checks import (
     check_manifest,
     check_name,
@@ -33,6 +34,7 @@ from widetable.commit.snapshots.manifest_cache import (
     DecodedManifest,
     ManifestCache,
 )
+from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
@@ -206,13 +208,13 @@ class LiveFiles:
         return decoded
 
     def _read(self, path: str, snapshot: Snapshot) -> bytes:
-        """Read a manifest or list. If it is missing, the snapshot has expired (its own file is gone, too), or it is
-        damaged.
+        """Read a manifest or list. If it is missing, the snapshot has expired (its own file is gone, too, or is that of
+        another snapshot), or it is damaged.
         """
         try:
             data = self.file_io.read(path)
         except NotFoundError as cause:
-            if not self.file_io.exists(self.paths.snapshot(snapshot.id)):
+            if not self._is_kept(snapshot):
                 raise NotFoundError(
                     self.paths.snapshot(snapshot.id),
                     found="an expired snapshot",
@@ -229,6 +231,17 @@ class LiveFiles:
             ) from cause
         check_name(path, data)
         return data
+
+    def _is_kept(self, snapshot: Snapshot) -> bool:
+        """Return whether the file of that id is still of the snapshot: a table that is made again reuses ids, and so
+        does one that was rolled back. Lists have names of their own.
+        """
+        kept = or_none(SnapshotStore(self.file_io, self.paths).load, snapshot.id)
+        return kept is not None and _lists(kept) == _lists(snapshot)
+
+
+def _lists(snapshot: Snapshot) -> tuple[str, str]:
+    return snapshot.base_manifest_list, snapshot.delta_manifest_list
 
 
 def live(entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

@@ -55,7 +55,7 @@ from widetable.operations.queries.explanation import (
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.missing_dimension import why_null
 from widetable.operations.queries.requested_keys import request_keys
-from widetable.read.expired import files_of
+from widetable.read.expired import checked_identity, files_of
 from widetable.schema.derived_options import widen_options
 from widetable.schema.row_kind import TEXTS
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -250,9 +250,10 @@ def _merged(
     if not requested.buckets:
         return [], []
     (bucket,) = requested.buckets
-    entries = live_files.live_entries(
-        snapshot, frozenset([bucket.partition]), frozenset([bucket.number])
-    )
+    with checked_identity(state):
+        entries = live_files.live_entries(
+            snapshot, frozenset([bucket.partition]), frozenset([bucket.number])
+        )
     rows = BucketRows(state, bucket, schema.names, None)
     try:
         with files_of(state, snapshot.id):

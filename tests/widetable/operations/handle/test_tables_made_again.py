@@ -4,6 +4,7 @@ table, or an error that says what happened. Never another table's rows, an expir
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -15,6 +16,7 @@ import pytest
 
 import widetable as wt
 from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.tables.later_state import LaterState
 from widetable.storage.local import LocalFileIO
 
 OPTIONS = {"bucket": "1", "widetable.fsync": "false", "write-only": "true"}
@@ -100,7 +102,7 @@ READS: dict[str, Callable[[wt.Table], Any]] = {
         table, scan_mode="from-snapshot-full", snapshot_id=3
     ),
     "follow as a consumer": lambda table: followed(table, consumer_id="c", snapshot_id=2),
-    "explain": lambda table: table.explain(1, as_of=3).to_dict(),
+    "explain": lambda table: table.explain(1, as_of=3).to_dict() | {"path": ""},
     "snapshots": lambda table: [snapshot.uuid for snapshot in table.snapshots()],
     "tags": lambda table: [snapshot.uuid for snapshot in table.tags().values()],
 }
@@ -116,22 +118,35 @@ def outcome(read: str, table: wt.Table) -> Any:
         return "dropped and made again"
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of the first table."""
+    root = tmp_path_factory.mktemp("first") / "root"
+    first_table(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def again(first: Path, tmp_path_factory: pytest.TempPathFactory) -> LaterState:
+    return LaterState.made(first, make_again, tmp_path_factory.mktemp("again") / "root")
+
+
 @pytest.mark.parametrize("read", READS)
 def test_a_read_is_of_the_table_that_was_opened_or_says_that_it_was_made_again(
-    tmp_path: Path, read: str
+    first: Path, again: LaterState, tmp_path: Path, read: str
 ) -> None:
     """Interrupted before each call to the storage that it makes, by turns with and without lists that are kept."""
+    undisturbed = shutil.copytree(first, tmp_path / "undisturbed")
+    expected = READS[read](wt.Catalog(undisturbed).table("d.t"))
     was_interrupted, calls = True, 0
     while was_interrupted:
-        root = tmp_path / str(calls)
-        table = first_table(root)
-        expected = READS[read](table)
-        table.delete_consumer("c")
+        root = shutil.copytree(first, tmp_path / str(calls))
+        path = wt.Catalog(root).table("d.t").path
         storage = InterruptedFileIO(LocalFileIO(fsync=False))
-        table = wt.Table.open(table.path, file_io=storage)
+        table = wt.Table.open(path, file_io=storage)
         if calls % 2:
             table.scan().to_arrow()
-        storage.action, storage.calls_left = partial(make_again, root), calls
+        storage.action, storage.calls_left = partial(again.play, root), calls
         assert outcome(read, table) in (expected, "dropped and made again")
         was_interrupted = storage.was_interrupted
         calls += 1

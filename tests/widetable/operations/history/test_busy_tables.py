@@ -14,6 +14,7 @@ import pytest
 import widetable as wt
 from tests.support.faults.faults import FaultyFileIO
 from tests.support.models.kept_rows import batch, copy_of, expire_all, small_table
+from tests.support.tables.later_state import LaterState
 from widetable.commit.snapshots.manifest_cache import MANIFEST_CACHE
 from widetable.storage.local import LocalFileIO
 
@@ -38,32 +39,38 @@ def damage_of_rollback(table: wt.Table) -> list[str]:
     return []
 
 
-def go_on(path: str, *, compacts: bool) -> None:
-    """Two commits, after which only the newest snapshot is left."""
-    table = wt.Table.open(path)
+def go_on(folder: Path, *, compacts: bool) -> None:
+    """Two commits, and perhaps a compaction."""
+    table = wt.Table.open(str(folder))
     for number in (10, 11):
         table.write(batch(number, 1))
     if compacts:
         table.compact(full=True)
-    expire_all(table)
 
 
 def overtaken(made: wt.Table, look: Look, folder: Path, *, compacts: bool) -> list[list[str]]:
-    """What the look says when others go on before its first, second, .. operation."""
+    """What the look says when others go on before its first, second, .. operation, and expire what readers let go."""
     MANIFEST_CACHE.clear()
     counting = FaultyFileIO(IO)
     look(wt.Table.open(made.path, file_io=counting))
     kinds = [kind for kind, _ in counting.log]
+    others = partial(go_on, compacts=compacts)
+    later = LaterState.made(Path(made.path), others, folder / "later" / "t")
     said = []
     for at, kind in enumerate(kinds):
         table = copy_of(made, folder)
         MANIFEST_CACHE.clear()
         faulty = FaultyFileIO(IO)
         opened = wt.Table.open(table.path, file_io=faulty)
-        others = partial(go_on, table.path, compacts=compacts)
-        faulty.run_before(kind, others, skip=kinds[:at].count(kind))
+        others_go_on = partial(_overtake, later, table.path)
+        faulty.run_before(kind, others_go_on, skip=kinds[:at].count(kind))
         said.append(look(opened))
     return said
+
+
+def _overtake(later: LaterState, path: str) -> None:
+    later.play(Path(path))
+    expire_all(wt.Table.open(path))
 
 
 @pytest.mark.parametrize(
