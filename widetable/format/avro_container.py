@@ -32,9 +32,10 @@ _MAX_BYTES: Final = 200 << 20
 
 @dataclass(frozen=True)
 class AvroHeader:
-    """The header of a file. schema: the writer's. end: the position of the first block."""
+    """The header of a file. schema: the writer's. schema_text: its JSON. end: the position of the first block."""
 
     schema: Any
+    schema_text: bytes
     decompress: Callable[[bytes, str], bytes]
     sync: bytes
     end: int
@@ -113,9 +114,10 @@ def read_header(cursor: AvroCursor) -> AvroHeader:
         cursor.fail(f"a file that begins with {magic!r}, not {MAGIC!r}")
     meta = cursor.map()
     sync = cursor.take(SYNC_BYTES)
-    schema = _parse_schema(meta.get(b"avro.schema", b""), subject)
+    text = meta.get(b"avro.schema", b"")
+    schema = _parse_schema(text, subject)
     decompress = _decompressor(meta.get(b"avro.codec", b"null"), subject)
-    return AvroHeader(schema, decompress, sync, cursor.at)
+    return AvroHeader(schema, text, decompress, sync, cursor.at)
 
 
 def _parse_schema(text: bytes, subject: str) -> Any:

@@ -24,15 +24,18 @@ from typing import Any, Final, TypeAlias
 import fastavro
 import numpy as np
 
-from widetable.format.avro_container import SYNC_BYTES, AvroCursor, read_header
+from widetable.format.avro_container import SYNC_BYTES, AvroCursor, AvroHeader, read_header
 from widetable.format.avro_nodes import Schema, avro_damage
-from widetable.format.avro_schema import AvroLeaf, ColumnPlan
+from widetable.format.avro_plans import column_plan
+from widetable.format.avro_schema import AvroLeaf
 from widetable.kernels.avro_records import Numbers, decode_records
 
 Record: TypeAlias = dict[str, Any]
 Columns: TypeAlias = dict[str, list[Any]]
 
 _BLOCK_BYTES: Final = 1 << 20
+# To look for runs of equal ranges costs more than to make the values of so few.
+_FEW_RECORDS: Final = 16
 
 
 def write_avro(schema: Schema, records: Iterable[Record]) -> bytes:
@@ -55,8 +58,8 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
     Values are shared between records and must not be changed; they are immutable. Record arrays
     come as tuples of tuples in the order of the file's fields, which may lack the last ones.
     """
-    schema, records, payload = _plain_blocks(data, subject)
-    plan = ColumnPlan(schema, expected, subject)
+    header, records, payload = _plain_blocks(data, subject)
+    plan = column_plan(header, expected, subject)
     # Each requested field takes a byte at least: memory is not allocated for more records.
     if records * plan.outputs > len(payload):
         raise avro_damage(subject, f"{records} records in {len(payload)} bytes")
@@ -75,8 +78,8 @@ def read_avro(data: bytes, expected: Schema, subject: str) -> Columns:
     return columns
 
 
-def _plain_blocks(data: bytes, subject: str) -> tuple[Any, int, bytes]:
-    """Return (the writer's schema, the number of records, all blocks decompressed)."""
+def _plain_blocks(data: bytes, subject: str) -> tuple[AvroHeader, int, bytes]:
+    """Return (the header, the number of records, all blocks decompressed)."""
     cursor = AvroCursor(data, subject)
     header = read_header(cursor)
     records, blocks = 0, []
@@ -90,7 +93,7 @@ def _plain_blocks(data: bytes, subject: str) -> tuple[Any, int, bytes]:
             cursor.fail(f"another sync mark than the header's before offset {cursor.at}")
         records += count
         blocks.append(block)
-    return header.schema, records, b"".join(blocks)
+    return header, records, b"".join(blocks)
 
 
 class _ColumnReader:
@@ -107,6 +110,8 @@ class _ColumnReader:
 
     def column(self, leaf: AvroLeaf, low: Numbers, high: Numbers) -> list[Any]:
         """Return the values of one leaf; `kernels.avro_records` explains the ranges."""
+        if len(low) <= _FEW_RECORDS:
+            return self._values(leaf, low.tolist(), high.tolist())
         # Starts of runs of equal ranges. Without records there is none, not even 0.
         changes = np.flatnonzero((low[1:] != low[:-1]) | (high[1:] != high[:-1])) + 1
         starts = np.concatenate([[0], changes])[: len(low)]
