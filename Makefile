@@ -15,7 +15,7 @@ PYTHON ?= python3
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs cdc zones check format bench docs wheel clean
+.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs cdc torch zones check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,12 @@ hdfs: $(STAMP) ## Tests of tables on HDFS: a NameNode and a DataNode, whose jar 
 cdc: $(STAMP) ## A MariaDB server through Debezium's engine, both fetched by Maven (180 MB), with kills; needs a JDK
 	@test -d .venv/cdc/jpype || $(VENV) -m pip install --quiet --no-compile --target .venv/cdc jpype1 pymysql
 	@WIDETABLE_CDC=1 PYTHONPATH=$(CURDIR)/.venv/cdc $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/cdc/mariadb $(ARGS)
+
+torch: $(STAMP) ## Batches as tensors in DataLoaders: PyTorch and torchdata, which pip fetches (3 GB, with CUDA's libraries)
+	@test -d .venv/torch/torchdata || { $(VENV) -m pip install --quiet --no-compile --target .venv/torch torch && \
+	  $(VENV) -m pip install --quiet --no-compile --no-deps --target .venv/torch torchdata; }
+	@WIDETABLE_TORCH=1 PYTHONPATH=$(CURDIR)/.venv/torch $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
+	  tests/widetable/derive/loading/test_torch_rows.py $(ARGS)
 
 zones: $(STAMP) ## The Spark tests in zones with daylight saving: one of the session, another one of the machine
 	@TZ=Australia/Lord_Howe WIDETABLE_SPARK_ZONE=America/New_York $(VENV) -m pytest tests/spark $(ARGS)

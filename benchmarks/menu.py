@@ -12,6 +12,7 @@ from benchmarks.engine import (
     bench_contention,
     bench_functions,
     bench_growth,
+    bench_loader,
     bench_many_buckets,
     bench_merge,
     bench_planning,
@@ -75,6 +76,10 @@ MENU: dict[str, Workload] = {
         bench_stream.run,
     ),
     "scan": _full("Merge-read a table of overlapping runs against pypaimon.", bench_scan.run),
+    "loader": Workload(
+        "Give rows in batches of numpy, shuffled and not, against plain Parquet batches.",
+        bench_loader.run,
+    ),
     "commit": _full(
         "Commit time while snapshots and live files grow from 10 to 10,000.", bench_commit.run
     ),

@@ -42,6 +42,7 @@ CLASSES_OF_THE_CONNECTOR = [
 ]
 # These raise nothing: what goes wrong is in the log, or nothing is asked of the storage. So do methods of results.
 NEVER_FAIL = {
+    "BatchLoader.close",
     "Catalog.topology",
     "ClientSession.close",
     "Table.wait_for_compactions",
@@ -50,6 +51,7 @@ NEVER_FAIL = {
     "Session.close",
     "Sync.close",
     "TableScan.loosened",
+    "TorchRows.close",
     "ChangeFollower.close",
     "WidetableError.__init__",
 }

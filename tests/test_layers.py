@@ -56,7 +56,7 @@ ROOMS = {
     ),
     "widetable.commit": (("notes",), ("snapshots",), ("holds",), ("barriers",), ("transaction",)),
     "widetable.derive": (
-        ("changes",),
+        ("changes", "loading"),
         ("indexes",),
         ("joins",),
         ("widening", "lookups", "versions"),

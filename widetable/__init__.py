@@ -23,6 +23,8 @@ if typing.TYPE_CHECKING:
     from widetable.delta_join import DeltaJoin
     from widetable.derive.changes.change_scan import ChangeScan
     from widetable.derive.joins.delta_join import JoinRound
+    from widetable.derive.loading.batch_loader import BatchLoader
+    from widetable.derive.loading.torch_rows import TorchRows
     from widetable.derive.lookups.lookup_join import lookup_join
     from widetable.derive.upkeep.inspector import Inspector
     from widetable.errors import (
@@ -78,6 +80,7 @@ __all__ = [
     "ArrowRows",
     "AuditReport",
     "BarrierWriter",
+    "BatchLoader",
     "Catalog",
     "ChangeFollower",
     "ChangeScan",
@@ -126,6 +129,7 @@ __all__ = [
     "TableProgress",
     "TableScan",
     "Topology",
+    "TorchRows",
     "UnsupportedError",
     "WaitedWriter",
     "WidetableError",

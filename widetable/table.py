@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from widetable.derive.indexes.index_lookup import lookup_index
+from widetable.derive.loading.loading import to_batches, to_torch
 from widetable.derive.upkeep.derived_alteration import alter_options
 from widetable.derive.upkeep.derived_audit import audit
 from widetable.derive.upkeep.derived_state import doctor
@@ -210,6 +211,8 @@ class Table(OpenTable):
     lookup_index = lookup_index
     lookup_session = lookup_session
     point_in_time = point_in_time
+    to_batches = to_batches
+    to_torch = to_torch
 
     # Changes out
     changes = changes

@@ -45,6 +45,10 @@ TAKEN = {
         "xml",
     ): "tests/cdc/mariadb/test_mariadb.py::test_case_24_a_database_is_followed_through_kills",
     (
+        "docs/into-pytorch.md",
+        "py",
+    ): "tests/widetable/derive/loading/test_torch_rows.py::test_the_page_does_what_it_says",
+    (
         "docs/meta-service.md",
         "python",
     ): "tests/meta/test_docs_page.py::test_the_page_does_what_it_says",
