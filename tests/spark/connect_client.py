@@ -45,9 +45,16 @@ def main(folder: str) -> None:
     found["changes"] = got(spark.table("changes"))
     widetable_spark.register_catalog(spark, f"{folder}/warehouse")
     found["sql"] = got(spark.sql("SELECT k, v FROM db.t WHERE k = 1"))
+    database = {
+        "name": "shop",
+        "tables": ["public.*"],
+        "source": {"dsn": "host=127.0.0.1 port=1 dbname=shop"},
+        "target": {"warehouse": f"{folder}/warehouse", "database": "shop"},
+    }
     found["refused"] = [
         refusal(lambda: widetable_spark.maintain(spark, table.path)),
         refusal(lambda: widetable_spark.lookup_join(rows, dim.path, ["k"], ["w"])),
+        refusal(lambda: widetable_spark.cdc(spark, database)),
     ]
     spark.stop()
     sys.stdout.write("\n" + json.dumps(found) + "\n")

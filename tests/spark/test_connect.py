@@ -35,8 +35,10 @@ def test_tables_through_spark_connect(java_home: str, tmp_path: Path) -> None:
     assert found["join"] == found["stream join"] == [[1, "a", "one"], [2, "b", None]]
     assert found["changes"] == [[1, "a", "+I"], [2, "b", "+I"]]
     assert found["sql"] == [[1, "a"]]
-    maintain, unnamed = found["refused"]
+    maintain, unnamed, cdc = found["refused"]
     assert maintain.startswith("UnsupportedError")
     assert "widetable maintain" in maintain
     assert unnamed.startswith("InvalidError")
     assert "Give name=" in unnamed
+    assert cdc.startswith("UnsupportedError")
+    assert "`widetable cdc run`" in cdc

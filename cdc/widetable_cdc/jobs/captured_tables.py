@@ -23,6 +23,7 @@ from widetable.connector import WarningCode, last_identifier, warn
 from widetable_cdc.applying.error_rows import ErrorTable
 from widetable_cdc.copying.chunk_plan import ChunkPlan
 from widetable_cdc.evolution.applied_form import AppliedForm
+from widetable_cdc.evolution.emptied import emptied_by
 from widetable_cdc.jobs.captured_table import CapturedTable
 from widetable_cdc.jobs.checked_sections import check_sections, section_text
 from widetable_cdc.jobs.chunk_store import ChunkStore
@@ -141,7 +142,8 @@ class CapturedTables:
             table.leave_out(batches)
             return 0
         table.check_truncates(batches)
-        evolved = Evolution(self._catalog, self._config, link).evolve(table, forms)
+        evolution = Evolution(self._catalog, self._config, link)
+        evolved = evolution.evolve(table, forms, emptied_by(batches))
         table = self._evolved(table, evolved, link)
         if table is None:
             return 0

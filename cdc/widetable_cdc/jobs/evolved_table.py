@@ -4,6 +4,7 @@
 
     the log is behind the catalog     the target gets the catalog's columns, and is copied again
     rewritten values (Verify)         the table is copied again; each chunk replaces its range
+    a truncate made the newest files  nothing: the log has it
     Park                              nothing is changed
 
 The whole catalog entry is read only where a form is new, or the files of a table are others. Raises what the source,
@@ -12,8 +13,8 @@ and alterations and writes of the target raise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -72,9 +73,13 @@ class Evolution:
     config: SyncConfig
     link: SourceLink
 
-    def evolve(self, table: CapturedTable, forms: Sequence[Relation]) -> Evolved:
-        """Bring the target to the last of the forms, one after the other."""
-        form, fills = table.state.form, dict[str, str | None]()
+    def evolve(
+        self, table: CapturedTable, forms: Sequence[Relation], emptied: Collection[int] = ()
+    ) -> Evolved:
+        """Bring the target to the last of the forms, one after the other. emptied: transactions of the round at whose
+        end the source was empty.
+        """
+        form, fills = self._stored(table, emptied), dict[str, str | None]()
         tables: dict[Relation, SourceTable] = {}
         for sent in forms:
             relation = self._restricted(table, sent)
@@ -132,13 +137,28 @@ class Evolution:
         # A catalog that is ahead of the log is not the form of a Relation that says nothing new.
         return actions, now if is_new or actions else None
 
+    def _stored(self, table: CapturedTable, emptied: Collection[int]) -> AppliedForm:
+        """Return the form of the target, with the files that a truncate of the round has made.
+
+        The transaction that made the newest files, and nothing behind it did, has left no row in them: all rows came
+        later, so the log has each of them as it is. A table that is copied meanwhile is copied anew instead.
+        """
+        form = table.state.form
+        if not emptied or table.plan is not None:
+            return form
+        stored = self.link.stored_files(form.table.oid)
+        if stored is None or stored.xid not in emptied:
+            return form
+        return replace(form, table=replace(form.table, relfilenode=stored.relfilenode))
+
     def _may_be_rewritten(self, form: AppliedForm) -> bool:
         """Whether the rows lie in other files than before. A TRUNCATE does that, too: a job that is not to apply it
         must not copy what it has left.
         """
         if self.config.rules.truncate != "apply":
             return False
-        return self.link.relfilenode(form.table.oid) != form.table.relfilenode
+        stored = self.link.stored_files(form.table.oid)
+        return stored is None or stored.relfilenode != form.table.relfilenode
 
     def _altered(
         self,

@@ -18,7 +18,7 @@ from widetable.connector import WarningCode, warn
 from widetable_cdc.jobs.config import SyncConfig
 from widetable_cdc.jobs.followed_server import FollowedServer
 from widetable_cdc.log.log_decoder import LogDecoder
-from widetable_cdc.source.catalog_tables import relfilenode_of, source_tables
+from widetable_cdc.source.catalog_tables import StoredFiles, source_tables, stored_files
 from widetable_cdc.source.fail_over import check_fail_over, left_at
 from widetable_cdc.source.publication import Publication, floor_xid
 from widetable_cdc.source.server_checks import (
@@ -95,9 +95,9 @@ class SourceLink:
         """Return a table as it is now; None if there is none."""
         return self.tables().get(f"{schema}.{name}")
 
-    def relfilenode(self, oid: int) -> int | None:
-        """Return a number that changes where a table's values change without an event; None if it is gone."""
-        return relfilenode_of(self.connection, oid)
+    def stored_files(self, oid: int) -> StoredFiles | None:
+        """Return where a table's rows lie: elsewhere, where values change without an event. None if it is gone."""
+        return stored_files(self.connection, oid)
 
     def prepare(self, before: FollowedServer | None, *, is_new: bool, applied: int = 0) -> None:
         """Check the server, and make what the job needs there.

@@ -42,6 +42,9 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
   AND n.nspname <> 'information_schema' AND n.nspname NOT LIKE 'pg\\_%'
 ORDER BY n.nspname, c.relname
 """
+_STORED_FILES: Final = f"""
+SELECT {_RELFILENODE}, CASE c.relkind WHEN 'r' THEN c.xmin::text::int8 END FROM pg_class AS c WHERE c.oid = %s
+"""
 _COLUMNS: Final = """
 SELECT attrelid::int8, attname, attnum, atttypid::int8, atttypmod, NOT attnotnull,
        (atthasdef OR attidentity <> '') AND attgenerated = '',
@@ -67,6 +70,17 @@ FROM used JOIN pg_type USING (oid)
 """
 _KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 _PERSISTENCES: Final = {"u": "an unlogged table", "t": "a temporary table"}
+
+
+class StoredFiles(NamedTuple):
+    """The files of a table. relfilenode: a number that changes when rows are rewritten, as `source_tables` gives it.
+
+    xid: the transaction that last changed the table's row in `pg_class`, and so the last that changed `relfilenode`;
+    a subtransaction has a number of its own. None for a partitioned table, whose partitions have the files.
+    """
+
+    relfilenode: int
+    xid: int | None
 
 
 class _Relation(NamedTuple):
@@ -125,12 +139,11 @@ def source_tables(
     }
 
 
-def relfilenode_of(connection: Connection, oid: int) -> int | None:
-    """Return the relfilenode of a table as `source_tables` does; None if there is no such table."""
-    statement = f"SELECT {_RELFILENODE} FROM pg_class AS c WHERE c.oid = %s"
+def stored_files(connection: Connection, oid: int) -> StoredFiles | None:
+    """Return where the rows of a table lie; None if there is no such table."""
     with server_errors("the catalog of the source"):
-        rows = _rows(connection, statement, oid)
-    return rows[0][0] if rows else None
+        rows = _rows(connection, _STORED_FILES, oid)
+    return StoredFiles._make(rows[0]) if rows else None
 
 
 def _rows(connection: Connection, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
