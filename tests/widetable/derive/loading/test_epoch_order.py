@@ -38,6 +38,15 @@ def test_golden_epoch() -> None:
     assert rows_of_track(order, 0) == [0, 4, 3, 7, 6, 2, 5, 1]
 
 
+def test_golden_tracks() -> None:
+    """Computed by a program in C: the pieces of two rows in the order 0 3 1 2 4, and the pools of both tracks."""
+    order = EpochOrder((2,) * 5, 2, 1, 2, 2)
+    assert [part.piece for pool in order.pools(0) for part in pool.parts] == [0, 3, 1]
+    assert [part.piece for pool in order.pools(1) for part in pool.parts] == [1, 2, 4]
+    assert rows_of_track(order, 0) == [7, 0, 1, 6, 2]
+    assert rows_of_track(order, 1) == [3, 5, 4, 9, 8]
+
+
 def test_seeds_and_epochs_have_orders_of_their_own() -> None:
     orders = {
         tuple(rows_of_track(EpochOrder((50,) * 4, seed, epoch, 1, 64), 0))
