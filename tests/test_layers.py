@@ -49,7 +49,7 @@ STAGES = (
 # package itself have no floor.
 ROOMS = {
     "widetable.operations": (
-        ("handle",),
+        ("handle", "windows"),
         ("queries", "compaction", "ddl", "history"),
         ("health", "writes"),
         ("maintenance", "barriers", "inspection"),

@@ -61,6 +61,7 @@ if typing.TYPE_CHECKING:
     )
     from widetable.operations.queries.follow import ChangeFollower
     from widetable.operations.queries.lookup_session import LookupSession
+    from widetable.operations.windows.window import TimeWindow, window
     from widetable.read.arrow_rows import ArrowRows
     from widetable.read.scan import TableScan
     from widetable.table import Table
@@ -128,6 +129,7 @@ __all__ = [
     "TableDelay",
     "TableProgress",
     "TableScan",
+    "TimeWindow",
     "Topology",
     "TorchRows",
     "UnsupportedError",
@@ -135,4 +137,5 @@ __all__ = [
     "WidetableError",
     "WritingCommit",
     "lookup_join",
+    "window",
 ]

@@ -79,8 +79,10 @@ HOMES: Final = {
     "Topology": "topology.topology",
     "TorchRows": "derive.loading.torch_rows",
     "WaitedWriter": "topology.table_progress",
+    "TimeWindow": "operations.windows.window",
     "WritingCommit": "operations.handle.file_origins",
     "lookup_join": "derive.lookups.lookup_join",
+    "window": "operations.windows.window",
 }
 
 

@@ -56,6 +56,7 @@ from widetable.operations.queries.follow import follow
 from widetable.operations.queries.lookup_session import lookup_session
 from widetable.operations.queries.table_html import table_html
 from widetable.operations.queries.table_read import lookup, lookup_prefix, scan
+from widetable.operations.queries.table_windows import windows
 from widetable.operations.writes.delete import delete, delete_keys, drop_partitions
 from widetable.operations.writes.find_commit import find_commit
 from widetable.operations.writes.table_commit import (
@@ -213,6 +214,7 @@ class Table(OpenTable):
     point_in_time = point_in_time
     to_batches = to_batches
     to_torch = to_torch
+    windows = windows
 
     # Changes out
     changes = changes

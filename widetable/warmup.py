@@ -36,6 +36,7 @@ from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import Kernel
 from widetable.kernels.lz4_block import lz4_block
 from widetable.kernels.orc_runs import unsigned_runs
+from widetable.operations.windows.window import window
 from widetable.storage.temporary_directory import temporary_directory
 from widetable.table import Table
 
@@ -105,6 +106,7 @@ def warm_up(exercises: Sequence[Callable[[Catalog], None]] = ()) -> Warmth:
         catalog = Catalog(folder)
         for number, (kinds, options) in enumerate(_TABLES):
             _exercise(_new_table(catalog, f"warmup.t{number}", kinds, options))
+        _exercise_windows(catalog)
         for exercise in exercises:
             exercise(catalog)
     _decode_foreign()
@@ -149,6 +151,25 @@ def _exercise(table: Table) -> None:
         read_manifest(
             manifest.read_bytes(), str(manifest)
         )  # open tables already have what they wrote
+
+
+def _exercise_windows(catalog: Catalog) -> None:
+    """Ask a table of tiles for exact sums, sums of floats, and extremes."""
+    options = {
+        "merge-engine": "aggregation",
+        "bucket": "1",
+        "bucket-key": "k",
+        "widetable.fsync": "false",
+        "fields.default-aggregate-function": "sum",
+        "fields.top.aggregate-function": "max",
+    }
+    values = {"amount": pa.decimal128(38, 0), "spent": pa.float64(), "top": pa.int64()}
+    fields = pa.schema({"k": pa.int64(), "tile": pa.timestamp("us"), **values})
+    table = catalog.create_table("warmup.tiles", fields, primary_key=["k", "tile"], options=options)
+    names = {"tile": [_NOW], "amount": [Decimal(1)], "spent": [1.0], "top": [1]}
+    table.write(pa.table({"k": [1], **names}, schema=fields))
+    features = {name: window(name, "max" if name == "top" else "sum", "1 s") for name in values}
+    table.windows(pa.table({"k": [1], "at": [_NOW]}), "at", features=features)
 
 
 def _decode_foreign() -> None:

@@ -40,6 +40,7 @@ ROWS = pa.table({"k": [1, 2], "s": ["a", "b"]})
 KEYS = ROWS.select(["k"])
 LEFT = pa.table({"id": [7, 8], "k": [1, 4]})
 USUAL_NAME = "db.t"
+FEATURES = {"features": {"f": wt.window("n", "sum", "1 h")}}
 
 
 class Ground:
@@ -57,6 +58,12 @@ class Ground:
         self.catalog.create_table("db.under_barriers", SCHEMA, primary_key=["k"], options=options)
         self.writer = self.catalog.writer("db.under_barriers", "usual", ["s"])
         self.writer.complete(1000)
+        sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
+        tiles = pa.schema([("k", pa.int64()), ("tile", pa.timestamp("us")), ("n", pa.int64())])
+        self.tiles = self.catalog.create_table(
+            "db.tiles", tiles, primary_key=["k", "tile"], options=sums
+        )
+        self.tiles.write([{"k": 1, "tile": datetime(2026, 1, 1), "n": 1}])
         self.topology = self.catalog.topology()
         self.topology.register("job", sinks={"db.under_barriers": ["d"]})
         self.catalog.create_table("db.derived", SCHEMA, primary_key=["k"], options=options)
@@ -157,6 +164,12 @@ class Ground:
                 {"entities": [{"k": 1, "t": datetime(2100, 1, 1)}], "at": "t", "prefix": "f_"},
                 table.point_in_time,
             ),
+            "Table.windows": (
+                {"entities": [{"k": 1, "t": datetime(2026, 1, 2)}], "at": "t", **FEATURES},
+                self.tiles.windows,
+            ),
+            "LookupSession.windows": ({"keys": [1], **FEATURES}, self._windows),
+            "window": ({"column": "n", "function": "sum", "length": "1 h"}, wt.window),
             "Table.lookup_session": ({}, lambda **of: table.lookup_session(**of).close()),
             "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
             "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),
@@ -248,6 +261,10 @@ class Ground:
 
         return call
 
+    def _windows(self, **given: Any) -> None:
+        with self.tiles.lookup_session() as session:
+            session.windows(**given)
+
     def _barrier_session(self, **given: Any) -> None:
         with self.catalog.session(["db.under_barriers"], consistency="ReadUncommitted") as session:
             session.table(**given)
@@ -296,6 +313,7 @@ def public_calls() -> Iterator[str]:
     yield "Catalog"
     yield "TableWriter.write"
     yield "lookup_join"
+    yield "window"
     kinds = (wt.Catalog, wt.Table, LookupSession, wt.Inspector)
     for kind in (*kinds, wt.BarrierWriter, wt.Session, wt.SessionTable, wt.Topology):
         for name, member in inspect.getmembers(kind, callable):

@@ -100,17 +100,23 @@ class _Arithmetic:
         return pa.array(results, pa.int64(), ~valid).cast(values.type)
 
 
+def least_too_large(digits: int) -> int:
+    """Return the smallest unscaled size that a sum of decimals of so many digits does not hold.
+
+    Up to 18 digits it is what the file's integer does not hold; 99.99 + 0.02 in DECIMAL(4,2) is 100.01, as in Paimon.
+    """
+    if digits > _LONG_DIGITS:
+        return int(10**digits)
+    return 1 << 31 if digits <= _INT_DIGITS else 1 << 63
+
+
 def _sum_decimals(fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
     """Return sums by key. Raises InvalidError for a sum of up to 18 digits that its file's integer does not hold."""
     digits = values.type.precision
     words = fixed_values(values, np.uint64)
     results = np.zeros(2 * len(fold.keys), np.uint64)
     valid = np.zeros(len(fold.keys), np.bool_)
-    # The first size that the file's integer does not hold; 99.99 + 0.02 in DECIMAL(4,2) is
-    # 100.01, as in Paimon.
-    bound = 1 << 31 if digits <= _INT_DIGITS else 1 << 63
-    if digits > _LONG_DIGITS:
-        bound = 10**digits
+    bound = least_too_large(digits)
     low_high = np.array([bound & (2**64 - 1), bound >> 64], np.uint64)
     passed = sum_wide(
         fold.starts, fold.floor, fold.steps, valid_of(values), words, low_high, results, valid

@@ -168,6 +168,13 @@ LOOKUP_COMPACT_MAX_INTERVAL: Final = Option[int | None](
     "never less than it.",
     least=1,
 )
+TILE_SIZE: Final = Option[int | None].duration(
+    "widetable.tile-size",
+    None,
+    "The size of a tile, for `Table.windows`: the last column of the primary key is the start of a span of time of "
+    "this length, counted from 1970-01-01 00:00 UTC.",
+    least=1,
+)
 LOOKUP_STRATEGY: Final = Option[str].enum(
     "widetable.lookup-strategy",
     "auto",

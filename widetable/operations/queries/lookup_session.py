@@ -17,8 +17,9 @@ scans raise for tables that this version cannot read, and what reading data file
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from threading import RLock
 from typing import Any
 
@@ -33,6 +34,10 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_call import LookupCall, answer, next_calls
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.lookup_view import LookupView
+from widetable.operations.queries.table_windows import OpenedTiles, WindowCall, session_windows
+from widetable.operations.windows.tile_rows import TilePiece
+from widetable.operations.windows.tile_sizes import coarse_tables
+from widetable.operations.windows.window import TimeWindow
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.runtime.not_pickled import not_pickled
 from widetable.write.table_state import TableState
@@ -158,6 +163,61 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         )
         with self._lock:
             return self._opened().lookup_prefix(keys, limit)
+
+    def windows(
+        self,
+        keys: Any,
+        features: Mapping[str, TimeWindow],
+        *,
+        at: datetime | int | None = None,
+        tile: str = "tile",
+        tile_size: Any = None,
+        on: Sequence[str] | Mapping[str, str] | None = None,
+        prefix: str = "",
+        empty_zero: bool = False,
+        coarse: Sequence[LookupSession] | Mapping[str, LookupSession] = (),
+    ) -> pa.Table:
+        """Compute features over windows of time for keys, as of now, as `Table.windows` does for rows with a time.
+
+        The table is a tile table, and the session reads its key and the columns of the features.
+
+        Parameters
+        ----------
+        keys : Arrow data, frame, dict of columns, list of dicts or list
+            The entity's key columns, and any others; for an entity of one column also its values.
+        features : dict of str to TimeWindow
+            The windows (`widetable.window`) by the name of the column to add.
+        at : datetime or int, default None
+            The time, or epoch milliseconds; a datetime without a zone is UTC. None: the clock of this machine.
+        tile, tile_size, on, prefix, empty_zero
+            As in `Table.windows`.
+        coarse : list of LookupSession or dict of str to LookupSession, default ()
+            Sessions of tables with larger tiles, as in `Table.windows`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per key, in their order: the columns of the keys, then the features.
+
+        Raises
+        ------
+        InvalidError
+            An argument or a feature does not fit, a sum exceeds the type of its column, or the session is closed or
+            reads too few columns.
+        NotFoundError
+            There is no such column.
+        UnsupportedError
+            The table is no tile table.
+        """
+        call = WindowCall(features, at, tile, tile_size, on, prefix, empty_zero)
+        others = coarse_tables(coarse, LookupSession)
+        sessions = [(None, self), *others]
+        opened = [OpenedTiles(s._opened(), s._with_view, size) for size, s in sessions]
+        return session_windows(keys, call, opened)
+
+    def _with_view(self, find: Callable[[LookupView], TilePiece]) -> TilePiece:
+        with self._lock:
+            return find(self._opened())
 
     def move(self, snapshot_id: int | None = None) -> None:
         """Read another snapshot from now on.
