@@ -242,6 +242,8 @@ def test_a_worker_goes_on_by_its_own_state(table: wt.Table, arguments: dict[str,
                 stopped = pickle.loads(pickle.dumps(loader))
                 batches = stopped.batches_of_worker(worker, 2)
                 assert keys(next(batches) for _ in range(count)) == expected[:count]
+                if count == len(expected):
+                    assert next(batches, None) is None  # which does not begin the next epoch
                 state = stopped.state_dict()
                 other = pickle.loads(pickle.dumps(loader))
                 other.load_state_dict(state)
