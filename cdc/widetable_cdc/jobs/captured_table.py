@@ -39,9 +39,9 @@ from widetable_cdc.jobs.followed_states import FollowedState, Status
 from widetable_cdc.log.changes import ChangeBatch, Kind, Relation, Transactions
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import ChunkRead
+from widetable_cdc.source.sorted_ranges import SortedRange
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import quoted
-from widetable_cdc.source.text_ranges import TextRange
 
 
 @dataclass
@@ -144,11 +144,14 @@ class CapturedTable:
 
     def condition(self, key_range: ChunkRange) -> pc.Expression:
         """Return the condition of the rows of a range that the target has of this source."""
-        if isinstance(key_range, TextRange):
-            condition = key_range.condition(self._target_cut(key_range.column))
+        is_whole = key_range.kind is None and not isinstance(key_range, SortedRange)
+        column = self.target.table.arrow_schema.field(
+            self._target_cut(None if is_whole else key_range.column)
+        )
+        if isinstance(key_range, SortedRange):
+            condition = key_range.condition(column)
         else:
-            column = self._target_cut(key_range.column if key_range.kind is not None else None)
-            condition = range_condition(key_range, self.target.table.arrow_schema.field(column))
+            condition = range_condition(key_range, column)
         own = self.columns.own
         return condition if own is None else condition & own
 

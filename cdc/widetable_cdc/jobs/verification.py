@@ -3,8 +3,8 @@
     a range of the source ─► the target in that range ─► no key differs: equal
     else    the source once more ─► the job confirms all that it showed ─► the target ─► the source again
 
-A range has about as many rows as a chunk of a copy, where the key begins with a number, a uuid, a moment or a text. A
-table with another key is one range, and both sides of it are in memory at once.
+A range has about as many rows as a chunk of a copy, where the key begins with a number, a uuid, a moment, a text, an
+enum or bytes. A table with another key is one range, and both sides of it are in memory at once.
 
 A key is a difference if the source had one and the same row before and after the target was read, and the target had
 another one: whatever the source showed at first was in the target by then. What changes meanwhile is no difference. A
@@ -31,7 +31,7 @@ from widetable_cdc.jobs.source_link import SourceLink
 from widetable_cdc.jobs.target_table import copied_ranges
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.chunk_rows import read_chunk
-from widetable_cdc.source.text_ranges import text_ranges
+from widetable_cdc.source.sorted_ranges import sorted_ranges
 
 _EXAMPLES: Final = 5
 
@@ -158,12 +158,14 @@ class Verification:
         return _summed(table, rows, bad, left)
 
     def _ranges(self, table: CapturedTable) -> Sequence[ChunkRange]:
-        """Return ranges that are compared one at a time: those of the copy, or ranges of texts, which no copy has."""
+        """Return ranges that are compared one at a time: those of the copy, or sorted ones, which no copy has."""
         ranges = copied_ranges(self.config, table.source)
-        if ranges[0].kind is not None or table.columns.key_of(table.source.key[0]) is None:
+        key = None if ranges[0].kind is not None else table.columns.key_of(table.source.key[0])
+        if key is None:
             return ranges
         dsn, rows = self.config.source.dsn, self.config.limits.chunk_rows
-        return text_ranges(dsn, self.config.name, table.source, rows) or ranges
+        kept = table.target.table.arrow_schema.field(key).type
+        return sorted_ranges(dsn, self.config.name, table.source, rows, kept) or ranges
 
     def _lasting(
         self, table: CapturedTable, each: ChunkRange, first: RowDifferences
