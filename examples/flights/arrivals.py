@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from examples.flights.pace import FIRST_RECORDS_PER_SECOND, next_pace
+from examples.flights.watched_thread import WatchedThread
 from examples.flights.wide_table import STREAMS
 from examples.flights.workspace import Workspace
 
@@ -38,7 +39,6 @@ class Arrivals:
         self.times: dict[str, list[float]] = {name: [] for name in files}
         self._workspace = workspace
         self._into = dict(into or {})
-        self._failure: Exception | None = None
         self._records_per_file = record_count / sum(self.counts.values())
         self._records_per_second = records_per_second
         in_turn = sorted(
@@ -48,8 +48,7 @@ class Arrivals:
         )
         self._first = [(name, file) for share, name, file in in_turn if share == 0]
         self._others = [(name, file) for share, name, file in in_turn if share > 0]
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="arrivals")
+        self._thread = WatchedThread("arrivals", self._work)
 
     def __enter__(self) -> Arrivals:
         self.bring_first()
@@ -64,20 +63,17 @@ class Arrivals:
             self._bring(name, file)
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self.has_begun:
-            self._thread.join()
+        self._thread.end()
         self.check()
 
     def check(self) -> None:
         """Raise what a file could not be brought for."""
-        if self._failure is not None:
-            raise self._failure
+        self._thread.check()
 
     @property
     def has_begun(self) -> bool:
         """Whether more than the first files come."""
-        return self._thread.ident is not None
+        return self._thread.has_begun
 
     @property
     def is_over(self) -> bool:
@@ -97,16 +93,12 @@ class Arrivals:
         waiting = max(len(times) - taken[name] for name, times in self.times.items())
         self._records_per_second = next_pace(self._records_per_second, waiting, behind_seconds)
 
-    def _work(self) -> None:
+    def _work(self, stop: threading.Event) -> None:
         due = time.monotonic()
         for name, file in self._others:
-            if self._stop.wait(max(0.0, due - time.monotonic())):
+            if stop.wait(max(0.0, due - time.monotonic())):
                 return
-            try:
-                self._bring(name, file)
-            except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
-                self._failure = failure
-                return
+            self._bring(name, file)
             due = max(due, time.monotonic() - 1) + self._records_per_file / self._records_per_second
 
     def _bring(self, name: str, file: Path) -> None:

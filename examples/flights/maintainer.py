@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 import widetable as wt
+from examples.flights.watched_thread import WatchedThread
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,8 @@ class DemoMaintainer:
         self.rounds: list[CompactionRound] = []
         self._table = table
         self._pause_seconds = pause_seconds
-        self._stop = threading.Event()
-        self._failure: Exception | None = None
         self._begun = 0.0
-        self._thread = threading.Thread(target=self._work, name="maintainer")
+        self._thread = WatchedThread("maintainer", self._work)
 
     def __enter__(self) -> DemoMaintainer:
         self._thread.start()
@@ -55,12 +54,10 @@ class DemoMaintainer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.end()
         if error is not None:
             return
-        if self._failure is not None:
-            raise self._failure
+        self._thread.check()
         done = self._maintain_once()
         while not done.is_idle:
             done = self._maintain_once()
@@ -76,17 +73,14 @@ class DemoMaintainer:
         self._note(done.snapshot_id, full=False)
         return done
 
-    def _work(self) -> None:
+    def _work(self, stop: threading.Event) -> None:
         self._begun = time.time()
-        try:
-            self._table.maintain(
-                interval_millis=int(self._pause_seconds * 1000),
-                expire=False,  # the report looks back at every snapshot
-                stop=self._stop,
-                on_round=self._end_round,
-            )
-        except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
-            self._failure = failure
+        self._table.maintain(
+            interval_millis=int(self._pause_seconds * 1000),
+            expire=False,  # the report looks back at every snapshot
+            stop=stop,
+            on_round=self._end_round,
+        )
 
     def _end_round(self, result: wt.MaintenanceResult) -> None:
         self._note(result.snapshot_id, full=False)

@@ -12,15 +12,12 @@ import pytest
 
 import widetable as wt
 from tests.kill.killing_cdc import STEPS, KillPoint, job_ends
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from widetable_cdc import Sync, SyncConfig
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
+__all__ = ["server"]  # a fixture
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ Raises InvalidError for such a table, and what writes raise.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -105,90 +106,10 @@ class Target(Protocol):
         """Declare that the table has all records up to a barrier; None where nothing is committed for it."""
 
 
-class BarrierTarget:
-    """A table under barriers."""
+class _TableTarget(ABC):
+    """What both have in common. sequence: the column that takes the LSN, for a group of a partial-update table."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        name: str,
-        user: str,
-        line: BarrierLine,
-        group: Sequence[str] | None = None,
-        sequence: str | None = None,
-    ) -> None:
-        """Open the table. user: `cdc/<job>`. With the first commit an older process of it is refused.
-
-        line: which barriers rounds belong to. group: the columns that the job fills in a table of others, with
-        `sequence` among them, the column that takes the LSN; None for a table that the job fills alone.
-        """
-        self.line = line
-        self._table = catalog.table(name)
-        self._user = user
-        self._sequence = sequence
-        self._join = partial(catalog.writer, name, user, group)
-        self._joined: BarrierWriter | None = None
-        if sequence is not None:
-            _check_group(self._table, sequence)
-
-    @property
-    def table(self) -> Table:
-        """The table that rows go to."""
-        return self._table
-
-    def position(self) -> int | None:
-        """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
-        return last_identifier(self._table, self._user)
-
-    def apply(self, round: Round) -> CommitResult:
-        """Commit a round, and complete its barrier if the line says so, unless the table is still copied."""
-        return self._writer.write(
-            RoundRows(self._table, round, self._sequence).batches(),
-            identifier=round.lsn,
-            barrier=self.line.of_round(round.lsn),
-            complete=round.completes and self.line.completes_rounds,
-            properties={LSN_PROPERTY: str(round.lsn)},
-        )
-
-    def copy(
-        self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
-    ) -> CommitResult:
-        """Commit a chunk, as records of the open barrier. A group gets the LSN as its sequence."""
-        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
-        return self._writer.write(chunk, barrier=self.line.open_barrier)
-
-    def write_chunk(
-        self,
-        rows: Iterable[pa.RecordBatch],
-        lsn: int,
-        replaces: pc.Expression | None,
-        numbers: WriteNumbers,
-    ) -> tuple[CommitMessage, ...]:
-        """Write the files of a chunk. A group gets the LSN as its sequence."""
-        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
-        return _written(self._table, chunk, numbers)
-
-    def commit_chunk(self, files: Sequence[CommitMessage]) -> CommitResult:
-        """Commit the files of a chunk, as records of the open barrier."""
-        with _discarded(self._table, files):
-            return self._writer.commit_append(files, barrier=self.line.open_barrier)
-
-    def complete(self, barrier: int) -> CommitResult | None:
-        """Declare that the table has all records of the job up to a barrier."""
-        return self._writer.complete(barrier)
-
-    # Joining is a commit: a job that starts and has nothing to write makes none.
-    @property
-    def _writer(self) -> BarrierWriter:
-        if self._joined is None:
-            self._joined = self._join()
-        return self._joined
-
-
-class PlainTarget:
-    """A table without barriers. sequence: the column that takes the LSN, for a group of a partial-update table."""
-
-    def __init__(self, table: Table, user: str, sequence: str | None = None) -> None:
+    def __init__(self, table: Table, user: str, sequence: str | None) -> None:
         """Check that deletes of a group leave the other columns of a row alone."""
         self._table = table
         self._user = user
@@ -205,21 +126,11 @@ class PlainTarget:
         """Return the LSN up to which the table has the changes, read now; None if it never had a round."""
         return last_identifier(self._table, self._user)
 
-    def apply(self, round: Round) -> CommitResult:
-        """Commit a round."""
-        return self._table.write(
-            RoundRows(self._table, round, self._sequence).batches(),
-            self._user,
-            round.lsn,
-            properties={LSN_PROPERTY: str(round.lsn)},
-        )
-
     def copy(
         self, rows: Iterable[pa.RecordBatch], lsn: int, replaces: pc.Expression | None = None
     ) -> CommitResult:
         """Commit a chunk. A group gets the LSN as its sequence."""
-        chunk = _chunk(self._table, rows, replaces, self._sequence, lsn)
-        return self._table.write(chunk, self._user)
+        return self._write(_chunk(self._table, rows, replaces, self._sequence, lsn))
 
     def write_chunk(
         self,
@@ -235,10 +146,90 @@ class PlainTarget:
     def commit_chunk(self, files: Sequence[CommitMessage]) -> CommitResult:
         """Commit the files of a chunk."""
         with _discarded(self._table, files):
-            return self._table.commit_append(files, self._user)
+            return self._commit(files)
+
+    def _rows(self, round: Round) -> Iterator[pa.RecordBatch]:
+        return RoundRows(self._table, round, self._sequence).batches()
+
+    @abstractmethod
+    def _write(self, chunk: Iterator[pa.RecordBatch]) -> CommitResult:
+        """Commit the rows of a chunk."""
+
+    @abstractmethod
+    def _commit(self, files: Sequence[CommitMessage]) -> CommitResult:
+        """Commit the files of a chunk."""
+
+
+class BarrierTarget(_TableTarget):
+    """A table under barriers. Chunks are records of the open barrier."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        name: str,
+        user: str,
+        line: BarrierLine,
+        group: Sequence[str] | None = None,
+        sequence: str | None = None,
+    ) -> None:
+        """Open the table. user: `cdc/<job>`. With the first commit an older process of it is refused.
+
+        line: which barriers rounds belong to. group: the columns that the job fills in a table of others, with
+        `sequence` among them, the column that takes the LSN; None for a table that the job fills alone.
+        """
+        super().__init__(catalog.table(name), user, sequence)
+        self.line = line
+        self._join = partial(catalog.writer, name, user, group)
+        self._joined: BarrierWriter | None = None
+
+    def apply(self, round: Round) -> CommitResult:
+        """Commit a round, and complete its barrier if the line says so, unless the table is still copied."""
+        return self._writer.write(
+            self._rows(round),
+            identifier=round.lsn,
+            barrier=self.line.of_round(round.lsn),
+            complete=round.completes and self.line.completes_rounds,
+            properties={LSN_PROPERTY: str(round.lsn)},
+        )
+
+    def complete(self, barrier: int) -> CommitResult | None:
+        """Declare that the table has all records of the job up to a barrier."""
+        return self._writer.complete(barrier)
+
+    def _write(self, chunk: Iterator[pa.RecordBatch]) -> CommitResult:
+        return self._writer.write(chunk, barrier=self.line.open_barrier)
+
+    def _commit(self, files: Sequence[CommitMessage]) -> CommitResult:
+        return self._writer.commit_append(files, barrier=self.line.open_barrier)
+
+    # Joining is a commit: a job that starts and has nothing to write makes none.
+    @property
+    def _writer(self) -> BarrierWriter:
+        if self._joined is None:
+            self._joined = self._join()
+        return self._joined
+
+
+class PlainTarget(_TableTarget):
+    """A table without barriers."""
+
+    def __init__(self, table: Table, user: str, sequence: str | None = None) -> None:
+        """Take the table. user: `cdc/<job>`. sequence: the column that takes the LSN, for a group."""
+        super().__init__(table, user, sequence)
+
+    def apply(self, round: Round) -> CommitResult:
+        """Commit a round."""
+        properties = {LSN_PROPERTY: str(round.lsn)}
+        return self._table.write(self._rows(round), self._user, round.lsn, properties=properties)
 
     def complete(self, barrier: int) -> None:
         """Do nothing: without barriers nobody waits for it."""
+
+    def _write(self, chunk: Iterator[pa.RecordBatch]) -> CommitResult:
+        return self._table.write(chunk, self._user)
+
+    def _commit(self, files: Sequence[CommitMessage]) -> CommitResult:
+        return self._table.commit_append(files, self._user)
 
 
 def _chunk(

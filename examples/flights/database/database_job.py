@@ -17,6 +17,7 @@ from typing import Final
 
 from examples.flights.database.source_database import SourceDatabase
 from examples.flights.dimensions import DIMENSIONS, dimension_options
+from examples.flights.watched_thread import WatchedThread
 from examples.flights.workspace import Workspace
 from widetable_cdc import Sync, SyncStatus
 
@@ -45,9 +46,7 @@ class DatabaseJob:
             }
         )
         self._copied = threading.Event()
-        self._stop = threading.Event()
-        self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._work, name="database job")
+        self._thread = WatchedThread("database job", self._work)
 
     def prepare(self) -> None:
         """Make the publication, the slot and the two tables."""
@@ -63,15 +62,13 @@ class DatabaseJob:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._thread.end()
         if error is None:
             self.check()
 
     def check(self) -> None:
         """Raise the error that ended the job, if there is one."""
-        if self._failure is not None:
-            raise self._failure
+        self._thread.check()
 
     def note(self) -> None:
         """Note which files are in the tables by now."""
@@ -88,10 +85,7 @@ class DatabaseJob:
         """Bring the tables to what the database has now. To be called behind the `with` block."""
         return self._sync.run(until="caught-up")
 
-    def _work(self) -> None:
-        try:
-            self._sync.run(until="copied", stop=self._stop)
-            self._copied.set()
-            self._sync.run(stop=self._stop)
-        except Exception as failure:  # noqa: BLE001 - handed over to the thread that waits
-            self._failure = failure
+    def _work(self, stop: threading.Event) -> None:
+        self._sync.run(until="copied", stop=stop)
+        self._copied.set()
+        self._sync.run(stop=stop)

@@ -9,19 +9,14 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import wait_for
 from tests.support.faults.small_disk import fill, small_disk
 from widetable_cdc import Sync
 
-__all__ = ["small_disk"]  # a fixture
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
+__all__ = ["server", "small_disk"]  # fixtures
 
 
 @pytest.fixture

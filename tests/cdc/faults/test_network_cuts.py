@@ -18,7 +18,8 @@ import pytest
 
 import widetable as wt
 from tests.support.databases.cut_proxy import Cut, CutProxy, cut_proxy
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
 from tests.support.programs.tallies import Note
@@ -26,15 +27,11 @@ from widetable_cdc import Sync
 from widetable_cdc.source.arrow_stream import arrow_stream
 from widetable_cdc.source.session import open_arrow_session, session
 
+__all__ = ["server"]  # a fixture
+
 CUTS = int(os.environ.get("WIDETABLE_CUTS", "8"))
 # Silence is short, so that stalls take the test little time.
 SILENT = "connect_timeout=2 tcp_user_timeout=400"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
 
 
 @pytest.fixture

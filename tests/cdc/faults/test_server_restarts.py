@@ -9,16 +9,13 @@ from pathlib import Path
 import pytest
 
 import widetable as wt
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import wait_for
 from widetable_cdc import Sync, SyncStatus
 
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
+__all__ = ["server"]  # a fixture
 
 
 @pytest.fixture

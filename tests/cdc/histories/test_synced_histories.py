@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cdc.histories.synced_history import SyncedHistory
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.programs.tallies import Note
 
+__all__ = ["server"]  # a fixture
+
 HISTORIES = int(os.environ.get("WIDETABLE_CDC_HISTORIES", "3"))
 STEPS = int(os.environ.get("WIDETABLE_CDC_HISTORY_STEPS", "30"))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
 
 
 @pytest.mark.parametrize("number", range(HISTORIES))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import socket
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from widetable import InvalidError
 from widetable_cdc import SyncedTable, SyncStatus
@@ -18,15 +18,11 @@ from widetable_cdc.jobs.followed_states import Status
 from widetable_cdc.measures.job_gauges import job_gauges
 from widetable_cdc.measures.metrics_endpoint import metrics_endpoint
 
+__all__ = ["server"]  # a fixture
+
 COPYING = SyncedTable("public.a", "shop.a", Status.COPYING, "", None, 8, 3)
 PARKED = SyncedTable("public.b", "shop.b", Status.PARKED, "its key changed", 90, 0, 0)
 STATUS = SyncStatus("shop", 100, 250, 4_096, "unreserved", 7, (COPYING, PARKED))
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
 
 
 def values(status: SyncStatus | None) -> dict[tuple[str, ...], float]:

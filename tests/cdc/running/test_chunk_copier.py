@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import widetable as wt
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable_cdc import Sync
@@ -23,14 +24,10 @@ from widetable_cdc.running.chunk_task import ChunkOutcome, ChunkTask
 from widetable_cdc.running.sync_run import SyncRun
 from widetable_cdc.source import chunk_rows
 
+__all__ = ["server"]  # a fixture
+
 Outcomes = Iterator[tuple[ChunkTask, ChunkOutcome]]
 ROWS = "insert into t select i, 'n' || i from generate_series(1, 40) as i"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
 
 
 @pytest.fixture

@@ -25,18 +25,15 @@ from tests.support.databases.clock_targets import (
     by_clock,
     ids_at,
 )
-from tests.support.databases.postgres_server import PostgresServer, postgres_server
+from tests.support.databases.module_server import server
+from tests.support.databases.postgres_server import PostgresServer
 from tests.support.databases.synced_database import SyncedDatabase
 from tests.support.faults.patience import PATIENCE_SECONDS, wait_for
 from widetable_cdc import Sync
 
+__all__ = ["server"]  # a fixture
+
 LIMITS = {"chunk-rows": 10, "max-delay": "20 ms"}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with postgres_server() as started:
-        yield started
 
 
 @pytest.fixture
