@@ -32,6 +32,7 @@ from widetable.catalog import Catalog
 from widetable.errors import StorageError
 from widetable.format.manifest_file import read_manifest
 from widetable.kernels.arrow_buffers import frozen
+from widetable.kernels.as_of import last_until, settled
 from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import Kernel
 from widetable.kernels.lz4_block import lz4_block
@@ -110,6 +111,7 @@ def warm_up(exercises: Sequence[Callable[[Catalog], None]] = ()) -> Warmth:
         for exercise in exercises:
             exercise(catalog)
     _decode_foreign()
+    _search_versions()
     return _warmth()
 
 
@@ -176,6 +178,12 @@ def _decode_foreign() -> None:
     """Decode what ORC files of other clients need: numbers in runs (one, three times), a chunk of LZ4 (one letter)."""
     unsigned_runs(frozen(np.frombuffer(b"\x00\x01", np.uint8)), 3)
     lz4_block(frozen(np.frombuffer(b"\x10a", np.uint8)), 1)
+
+
+def _search_versions() -> None:
+    """Find a version as of a time, as point-in-time reads of a history do."""
+    one = np.ones(1, np.int64)
+    last_until(settled(one, one - 1, one), one - 1, one, one)
 
 
 def _rows(table: Table, names: Sequence[str], numbers: range) -> pa.Table:

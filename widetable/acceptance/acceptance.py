@@ -230,6 +230,11 @@ CHECKS: Final = (
     Check("an option that barriers exclude", (*_MADE, *_FILES), barrier_rules.check_barriers),
     Check("an index that does not fit the columns", _MADE, check_indexes),
     Check(
+        "a history of a table with its columns, or whose rows expire",
+        _MADE,
+        derived_rules.check_history,
+    ),
+    Check(
         "widened columns that do not fit the columns, or that another rule fills",
         _MADE,
         check_widened,
@@ -246,7 +251,7 @@ CHECKS: Final = (
     Check("another sequence group of a column", _ALTER, order_change.check_groups, _change),
     Check("another function of a column", _ALTER, function_change.check_functions, _change),
     Check(
-        "rows for a table that a join or an index fills",
+        "rows for a table that a join, an index or a history fills",
         (Use.TAKE_ROWS,),
         derived_rules.check_given_rows,
     ),

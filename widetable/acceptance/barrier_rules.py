@@ -24,6 +24,7 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     retention.PARTITION_EXPIRATION_TIME,
     join_options.LEFT,
     join_options.INDEX_OF,
+    join_options.HISTORY_OF,
     opt.DELETION_VECTORS_ENABLED,
 )
 # `full-compaction` emits only with full compactions: the changelog would not match the records that moved up (0042).

@@ -1,4 +1,4 @@
-"""Checks what tables exclude that are derived from others: joins and indexes, whose rows follow those of other tables.
+"""Checks what tables exclude that are derived from others: joins, indexes and histories, which follow other tables.
 
 Raises InvalidError, which names the option or the table to write to, and UnsupportedError for a copy or a branch.
 """
@@ -10,8 +10,11 @@ from widetable.merge.engine import unchecked_engine
 from widetable.merge.merge_engine import RowOrigin
 from widetable.schema import join_options
 from widetable.schema import options as opt
+from widetable.schema import retention_options as retention
 from widetable.schema.field_options import DERIVED_OPTION
+from widetable.schema.history_columns import HISTORY_COLUMNS
 from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import table_root
 
 
 def check_given_rows(schema: TableSchema) -> None:
@@ -35,6 +38,39 @@ def check_given_rows(schema: TableSchema) -> None:
             found=f"rows for a table that is an index of {base}",
             expected=f"the maintainer of {base} as its only writer",
             action=f"Write to {base} instead.",
+        )
+    of = options.get(join_options.HISTORY_OF)
+    if of is not None:
+        raise InvalidError(
+            f"option {join_options.HISTORY_OF.key!r}",
+            found=f"rows for a table that is the history of {of}",
+            expected=f"the maintainer of {of} as its only writer",
+            action=f"Write to {of} instead.",
+        )
+
+
+def check_history(schema: TableSchema) -> None:
+    """Refuse a history of a table with a column of the history, or whose rows expire without a commit."""
+    options, key = schema.typed_options, join_options.HISTORY_TABLE.key
+    history = options.get(join_options.HISTORY_TABLE)
+    if history is None:
+        return
+    table_root("", history, f"option {key!r}")
+    taken = next(filter(HISTORY_COLUMNS.__contains__, schema.names), None)
+    if taken is not None:
+        raise InvalidError(
+            f"option {key!r}",
+            found=f"a table with the column {taken!r}",
+            expected=f"a table without the columns of a history: {', '.join(HISTORY_COLUMNS)}",
+            action="Rename the column, or remove the option.",
+        )
+    expires = retention.RECORD_LEVEL_EXPIRE_TIME
+    if options.get(expires) is not None:
+        raise InvalidError(
+            f"option {key!r}",
+            found=f"{expires.key} = {schema.options[expires.key]!r}, by which rows expire without a commit",
+            expected="a table whose rows change by commits alone",
+            action="Remove one of the two options.",
         )
 
 
@@ -66,11 +102,16 @@ def check_stands_alone(schema: TableSchema, path: str) -> None:
         raise UnsupportedError(
             f"option {option!r} of {path}",
             found="a derived table, or a table from which others are derived",
-            expected="a table without index.*, widen.* and join.* options",
+            expected="a table without index.*, widen.*, join.* and history.* options",
             action="Copy the table's rows into another table instead.",
         )
 
 
 def _names_another(option: str) -> bool:
-    derived = (join_options.LEFT.key, join_options.INDEX_OF.key)
-    return option in derived or DERIVED_OPTION.match(option) is not None
+    derived = (
+        join_options.LEFT,
+        join_options.INDEX_OF,
+        join_options.HISTORY_TABLE,
+        join_options.HISTORY_OF,
+    )
+    return option in {each.key for each in derived} or DERIVED_OPTION.match(option) is not None

@@ -133,7 +133,7 @@ def _check_rows_may_expire(schema: TableSchema) -> None:
     all records of a key then.
     """
     time = retention.RECORD_LEVEL_EXPIRE_TIME
-    for option in (join_options.LEFT, join_options.INDEX_OF):
+    for option in (join_options.LEFT, join_options.INDEX_OF, join_options.HISTORY_OF):
         other = schema.typed_options.get(option)
         if other is not None:
             raise InvalidError(

@@ -1,4 +1,4 @@
-"""Options of derived tables: the tables, columns and kind of a join; the table of an index.
+"""Options of derived tables: the tables, columns and kind of a join; the table of an index, and of a history.
 
 In: options as string to string. Raises InvalidError for join options without those that name the tables and columns.
 
@@ -56,8 +56,35 @@ INDEX_OF: Final = Option[str | None].text(
     immutable=True,
 )
 
+HISTORY_TABLE: Final = Option[str | None].text(
+    "history.table",
+    None,
+    "`db.name`, in the same warehouse, of the table to which the maintainer writes each version of each row, with the "
+    "time of its commit (see docs/training-sets-without-leakage.md). The maintainer creates it.",
+)
+HISTORY_OF: Final = Option[str | None].text(
+    "widetable.history-of",
+    None,
+    "`db.name` of the table whose versions this table contains. The maintainer that creates the history (option "
+    "`history.table` of that table) sets it; it is the only writer.",
+    immutable=True,
+)
+HISTORY_BEGINS: Final = Option[str | None].text(
+    "widetable.history-begins",
+    None,
+    "The identity of the table whose versions this table contains, the id of the snapshot with which they begin, and "
+    "its time in epoch milliseconds. Set with `widetable.history-of`.",
+    immutable=True,
+)
+
 JOIN_OPTIONS: Final[tuple[Option[Any], ...]] = (LEFT, RIGHT, ON, HOW, MAX_MATCHES)
-OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (*JOIN_OPTIONS, INDEX_OF)
+OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
+    *JOIN_OPTIONS,
+    INDEX_OF,
+    HISTORY_TABLE,
+    HISTORY_OF,
+    HISTORY_BEGINS,
+)
 _NEEDED: Final = (LEFT, RIGHT, ON)
 
 

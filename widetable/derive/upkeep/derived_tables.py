@@ -1,4 +1,4 @@
-"""The maintainer of a table keeps its derived data up to date: indexes, widened columns, the join that it holds.
+"""The maintainer of a table keeps its derived data up to date: indexes, widened columns, its history, its join.
 
     each in turn ─► rows written
           └─ fails ─► logged, and retried after a pause that grows; the others go on, and so does compaction
@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable.derive.indexes.index_table import IndexRound, feed_index
 from widetable.derive.joins.delta_join import JoinRound, join_round
+from widetable.derive.versions.history_feed import HistoryRound, feed_history
 from widetable.derive.widening.widen_at_barrier import let_wideners_leave, widen_to_barrier
 from widetable.derive.widening.widen_commits import WidenRound
 from widetable.derive.widening.widening import widen_round
@@ -51,7 +52,7 @@ _RECHECK_SECONDS: Final = 10.0
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
 # The result of one derivation; None if there was nothing to do.
-_Round: TypeAlias = IndexRound | WidenRound | JoinRound | None
+_Round: TypeAlias = IndexRound | WidenRound | JoinRound | HistoryRound | None
 
 
 class _Failed(NamedTuple):
@@ -147,6 +148,8 @@ def _derivations(
     )
     for widen in widen_options(schema.options):
         yield widen.key, partial(widened, table, widen)
+    if schema.typed_options.get(join_options.HISTORY_TABLE) is not None:
+        yield join_options.HISTORY_TABLE.key, partial(feed_history, table)
     if schema.typed_options.get(join_options.LEFT) is not None:
         yield join_options.LEFT.key, partial(join_round, table)
 

@@ -14,23 +14,18 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from widetable.arguments import text
 from widetable.derive.versions.entity_rows import EntityRows, entity_rows
-from widetable.derive.versions.known_rows import known_rows
-from widetable.derive.versions.snapshot_moments import SnapshotMoments, snapshot_moments
-from widetable.errors import InvalidError, NotFoundError
-from widetable.operations.handle.newest_snapshot import held
+from widetable.derive.versions.held_past import held_past
+from widetable.errors import InvalidError
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.table_schema import TableSchema
 
 # Metadata of the result.
 BASIS: Final = "widetable.basis"
 FINAL_BEFORE: Final = "widetable.final_before_micros"
-# A try fails only if the oldest snapshot expires between two requests.
-_TRIES: Final = 5
 
 
 def point_in_time(
@@ -44,8 +39,8 @@ def point_in_time(
 ) -> pa.Table:
     """Add to each row the values that a lookup of its key would have returned at its time.
 
-    Nothing that was committed after a row's time is in its features. The values come from the snapshots that are
-    still there; a time before the oldest one is refused, unless the table did not exist yet.
+    Nothing that was committed after a row's time is in its features. The values come from the history of the table
+    (option `history.table`) and the snapshots that are kept. An earlier time is refused, unless there was no table yet.
 
     Parameters
     ----------
@@ -69,7 +64,7 @@ def point_in_time(
     Raises
     ------
     NotFoundError
-        A time is before the oldest snapshot that is kept, or there is no such column.
+        A time is before the oldest version that is kept, or there is no such column.
     InvalidError
         A time is null, keys or times have another type, or an added column has the name of one of `entities`.
     UnsupportedError
@@ -84,11 +79,9 @@ def point_in_time(
     """
     wanted = _wanted(table, entities, at, columns, on, prefix)
     with ExitStack() as stack:
-        moments = _held_moments(table, stack)
-        places = moments.read_at(moments.chosen(table, wanted.given.at_micros))
-        ids = np.append(moments.ids, 0)[places]
-        rows = known_rows(table, wanted.given.keys, ids, wanted.features)
-    metadata = {BASIS: "known", FINAL_BEFORE: str(moments.final_before_micros)}
+        past = held_past(table, stack)
+        rows = past.known_rows(wanted.given.keys, wanted.given.at_micros, wanted.features)
+    metadata = {BASIS: "known", FINAL_BEFORE: str(past.moments.final_before_micros)}
     return pa.Table.from_arrays(
         [*wanted.given.rows.columns, *rows.columns],
         schema=pa.schema([*wanted.given.rows.schema, *wanted.fields], metadata=metadata),
@@ -134,20 +127,3 @@ def _added(
             )
         fields.append(field)
     return fields
-
-
-def _held_moments(table: OpenTable, stack: ExitStack) -> SnapshotMoments:
-    """Return the snapshots that are kept; a lease keeps the oldest and all later ones while the stack is open."""
-    for tries_left in reversed(range(_TRIES)):
-        with table._same_table():
-            moments = snapshot_moments(table)
-        if not len(moments.ids):
-            return moments
-        try:
-            stack.enter_context(held(table._state(), int(moments.ids[0])))
-        except NotFoundError:
-            if not tries_left:
-                raise
-        else:
-            return moments
-    raise AssertionError("the last try returns or raises")

@@ -34,6 +34,13 @@ from widetable.runtime.machine_clock import now_nanos
 _FIRST_ID = 1
 
 
+class Oldest(NamedTuple):
+    """The oldest snapshot of which versions are kept."""
+
+    snapshot_id: int
+    millis: int
+
+
 class SnapshotMoments(NamedTuple):
     """Snapshots in the order of their ids.
 
@@ -45,9 +52,9 @@ class SnapshotMoments(NamedTuple):
     changes_rows: Mask
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing has expired: the first snapshot of the table is there, or it has none yet."""
-        return not len(self.ids) or int(self.ids[0]) == _FIRST_ID
+    def oldest(self) -> Oldest:
+        """The oldest one; the first of all for a table without snapshots."""
+        return Oldest(int(self.ids[0]), int(self.millis[0])) if len(self.ids) else Oldest(1, 0)
 
     @property
     def final_before_micros(self) -> int:
@@ -62,12 +69,9 @@ class SnapshotMoments(NamedTuple):
         return 1000 * (now_millis - AHEAD_MILLIS if is_ahead(newest, now_millis) else newest)
 
     def chosen(self, table: OpenTable, at_micros: Positions) -> Positions:
-        """Return the place of the snapshot that each moment has, -1 for one before the table existed."""
+        """Return the place of the snapshot that each moment has, -1 for one before all that are kept."""
         least = np.minimum.accumulate(self.millis[::-1])[::-1] * 1000
         places = least.searchsorted(at_micros, "right") - 1
-        before = places < 0
-        if before.any() and not self.is_whole:
-            raise self._too_early(int(before.argmax()), int(at_micros[before.argmax()]))
         if len(self.ids) and int(self.ids[-1]) - int(self.ids[0]) >= len(self.ids):
             self._check_gaps(table, at_micros, places)
         return places
@@ -84,14 +88,19 @@ class SnapshotMoments(NamedTuple):
         for micros in np.unique(at_micros[doubtful]).tolist():
             table._committer.snapshots.by_timestamp(micros // 1000)
 
-    def _too_early(self, row: int, micros: int) -> NotFoundError:
-        return NotFoundError(
-            f"row {row} of entities (counted from 0)",
-            found=f"the time {exact_time_text(micros // 1000)}, before all snapshots that are kept",
-            expected=f"a time from {exact_time_text(int(self.millis[0]))} on, of snapshot {self.ids[0]}, the oldest",
-            action="Leave earlier rows out; to reach further back, let snapshots expire later.",
-            code=ErrorCode.SNAPSHOT_NOT_FOUND,
-        )
+
+def check_not_before(oldest: Oldest, at_micros: Positions, is_before: Mask) -> None:
+    """Raise NotFoundError for a moment before the oldest snapshot, unless the table did not exist before that."""
+    if oldest.snapshot_id == _FIRST_ID or not is_before.any():
+        return
+    row = int(is_before.argmax())
+    raise NotFoundError(
+        f"row {row} of entities (counted from 0)",
+        found=f"the time {exact_time_text(int(at_micros[row]) // 1000)}, before all versions that are kept",
+        expected=f"a time from {exact_time_text(oldest.millis)} on, of snapshot {oldest.snapshot_id}, the oldest",
+        action="Leave earlier rows out. The option history.table keeps versions for longer than snapshots.",
+        code=ErrorCode.SNAPSHOT_NOT_FOUND,
+    )
 
 
 def snapshot_moments(table: OpenTable) -> SnapshotMoments:

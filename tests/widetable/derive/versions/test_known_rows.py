@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,9 +206,15 @@ def record(rng: random.Random, key: int, engine: str) -> Row:
     return row if rng.random() < 0.5 else {"id": key} | other
 
 
-def history(rng: random.Random, folder: Path, engine: str) -> TimedTable:
-    """Random commits, compactions, rollbacks and overwrites, by clocks that are sometimes ahead."""
-    timed = TimedTable(folder, COLUMNS, ["id"], ENGINES[engine])
+def history(
+    rng: random.Random,
+    folder: Path,
+    engine: str,
+    options: dict[str, str] | None = None,
+    after: Callable[[TimedTable], object] = bool,
+) -> TimedTable:
+    """Random commits, compactions, rollbacks and overwrites, by clocks that are sometimes ahead. after: each step."""
+    timed = TimedTable(folder, COLUMNS, ["id"], {**ENGINES[engine], **(options or {})})
     millis = 1000
     for _ in range(rng.randrange(4, 14)):
         millis += rng.choice((0, 1, 1, 7))
@@ -229,6 +236,7 @@ def history(rng: random.Random, folder: Path, engine: str) -> TimedTable:
         else:
             timed.table.compact(full=rng.random() < 0.5)
         timed.stamp(millis + ahead)
+        after(timed)
     return timed
 
 

@@ -1,0 +1,132 @@
+"""The history of a table: a table that has every version of every row (option `history.table`).
+
+    base     id | city        history    id  _from     _snapshot  _place | city   _deleted
+             1  | Rome                   1   10:00     1          0      | Oslo   false
+                                         1   10:05     2          0      | Rome   false
+
+It begins with an image of the oldest snapshot that was there when it was made; its options say which one, and of which
+table, so that a table that was dropped and made again gets no versions of the other. The history is bucketed by the
+bucket key of the base, in as many buckets as that had when it was made; nobody relies on equal buckets.
+
+In: a table with the option. Out: its history. Raises InvalidError for a table that is not this history, or whose
+columns are not those of the base any more.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from widetable.acceptance.acceptance import Use, accept
+from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.derive.indexes.index_table import buckets_of_derived
+from widetable.errors import InvalidError
+from widetable.format.snapshot import Snapshot
+from widetable.operations.handle.neighbour import name_of, path_of
+from widetable.operations.handle.open_table import OpenTable
+from widetable.schema import join_options
+from widetable.schema import options as opt
+from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT, VERSION_KEY
+from widetable.schema.new_schema import new_schema
+from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import TablePaths
+
+_OPTION: Final = f"option {join_options.HISTORY_TABLE.key!r}"
+
+
+class Beginning(NamedTuple):
+    """The snapshot of the base with which a history begins. millis: its time."""
+
+    identity: str
+    snapshot_id: int
+    millis: int
+
+    def to_text(self) -> str:
+        """Return the value of the option."""
+        return f"{self.identity} {self.snapshot_id} {self.millis}"
+
+
+def history_schema(base: TableSchema) -> pa.Schema:
+    """Return the columns of a history, in order: the key of a version, the other columns of the base, `_deleted`."""
+    added = {
+        FROM: pa.timestamp("ms"),
+        SNAPSHOT: pa.int64(),
+        PLACE: pa.int64(),
+    }
+    key = [base.arrow_field(name) for name in base.primary_keys]
+    version = [pa.field(name, added[name], nullable=False) for name in VERSION_KEY]
+    rest = [field for field in base.arrow_schema() if field.name not in base.primary_keys]
+    values = [field.with_nullable(True) for field in rest]
+    return pa.schema([*key, *version, *values, pa.field(DELETED, pa.bool_(), nullable=False)])
+
+
+def history_name(base: OpenTable) -> str | None:
+    """Return the `db.name` of the history that the table's option names; None without the option."""
+    return base.schema.typed_options.get(join_options.HISTORY_TABLE)
+
+
+def find_history(base: OpenTable) -> OpenTable | None:
+    """Return the history of a table, or None if it has none, or none yet."""
+    name = history_name(base)
+    if name is None:
+        return None
+    history = OpenTable(path_of(base, name, _OPTION), base._file_io)
+    if not SchemaStore(base._file_io, TablePaths(history.path)).ids():
+        return None
+    options = history.schema.typed_options
+    expected, actual = history_schema(base.schema), history.schema.arrow_schema()
+    of, begins = options.get(join_options.HISTORY_OF), options.get(join_options.HISTORY_BEGINS)
+    if of != name_of(base) or begins is None:
+        problem = f"{name}, a table that is not its history"
+    elif begins.split()[0] != base._committer.identity:
+        problem = f"{name}, the history of a dropped table that had this name"
+    elif not actual.equals(expected):
+        problem = f"{name}, with the columns {', '.join(actual.names)}, of which some differ"
+    else:
+        return history
+    raise InvalidError(
+        f"{_OPTION} of {name_of(base)!r}",
+        found=problem,
+        expected=f"a history with the columns {', '.join(expected.names)}",
+        action="Name a table that does not exist: the next maintain creates it. The old history stays as it is.",
+    )
+
+
+def made_history(base: OpenTable, name: str, begins: Beginning) -> OpenTable:
+    """Return the history; create it if it does not exist, with an exclusive create of its schema 0."""
+    schema = base.schema
+    options = {
+        opt.BUCKET.key: str(buckets_of_derived(schema)),
+        opt.BUCKET_KEY.key: ",".join(schema.bucket_keys),
+        opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
+        join_options.HISTORY_OF.key: name_of(base),
+        join_options.HISTORY_BEGINS.key: begins.to_text(),
+    }
+    key = [*schema.primary_keys, *VERSION_KEY]
+    made = new_schema(history_schema(schema), primary_key=key, options=options)
+    accept(made, Use.CREATE)
+    path = path_of(base, name, _OPTION)
+    while (history := find_history(base)) is None:
+        SchemaStore(base._file_io, TablePaths(path)).publish(made)
+    return history
+
+
+def beginning_of(history: OpenTable) -> Beginning:
+    """Return the snapshot of the base with which the history begins."""
+    begins = history.schema.typed_options.get(join_options.HISTORY_BEGINS)
+    identity, id, millis = (begins or "").split()
+    return Beginning(identity, int(id), int(millis))
+
+
+def user_of(base: OpenTable) -> str:
+    """Return the commit user of a history; the identifier of its commits is the snapshot up to which they go."""
+    return f"history/{name_of(base)}"
+
+
+def written_until(base: OpenTable, history: OpenTable, latest: Snapshot | None) -> int:
+    """Return the base's snapshot up to which a snapshot of the history has all versions; 0 before the first commit."""
+    users = users_of(latest, history._committer.last_commits.load)
+    last = last_of(users, user_of(base))
+    return 0 if last is None else last.identifier
