@@ -23,7 +23,9 @@ Times = npt.NDArray[np.int64]
 def settled(times: Times, firsts: Positions, counts: Positions) -> Times:
     """Return int64[n]: the least time of each version and of all later ones of its key."""
     least = times.copy()
-    _settle(least, firsts, counts)
+    # A key that is requested often is settled once.
+    once = np.unique(firsts[counts > 1], return_index=True)[1]
+    _settle(least, firsts[counts > 1][once], counts[counts > 1][once])
     return least
 
 
@@ -56,3 +58,22 @@ def _last_until(
             else:
                 high = middle
         places[request] = low - 1 if low > firsts[request] else -1
+
+
+def last_known_until(
+    times: Times, known: Times, firsts: Positions, counts: Positions, at: Times
+) -> Positions:
+    """Return as `last_until`, but of the versions that were known at `at` only. known: int64[n], in any order."""
+    places = np.empty(len(at), np.int64)
+    _last_until(times, firsts, counts, at, places)
+    _known_until(known, firsts, at, places)
+    return places
+
+
+@kernel
+def _known_until(known: Times, firsts: Positions, at: Times, places: Positions) -> None:
+    for request in range(len(firsts)):
+        row = places[request]
+        while row >= firsts[request] and known[row] > at[request]:
+            row -= 1
+        places[request] = row if row >= firsts[request] else -1

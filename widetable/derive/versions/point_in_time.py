@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import text
+from widetable.derive.versions.age_rule import AgeRule
 from widetable.derive.versions.entity_rows import EntityRows, entity_rows
 from widetable.derive.versions.held_past import held_past
 from widetable.errors import InvalidError
@@ -35,12 +36,16 @@ def point_in_time(
     columns: Sequence[str] | None = None,
     *,
     on: Any = None,
+    basis: str = "known",
+    ttl: Any = None,
+    event_times: Any = None,
     prefix: str = "",
+    as_known: bool = False,
 ) -> pa.Table:
-    """Add to each row the values that a lookup of its key would have returned at its time.
+    """Add to each row of a training set the features of its key at its time, and nothing that came later.
 
-    Nothing that was committed after a row's time is in its features. The values come from the history of the table
-    (option `history.table`) and the snapshots that are kept. An earlier time is refused, unless there was no table yet.
+    The values come from the history of the table (option `history.table`) and the snapshots that are kept. A time
+    that is not covered by them is refused.
 
     Parameters
     ----------
@@ -52,8 +57,17 @@ def point_in_time(
         The columns of the table to add, in this order. None: all but the primary key.
     on : list of str or dict of str to str, default None
         The columns of `entities` that hold the primary key, or a dict of them to key columns. None: equal names.
+    basis : str, default "known"
+        `known`: what a lookup would have returned at the time. `event`: the newest value whose own time is not later.
+    ttl : timedelta, str or int, default None
+        The highest age of a feature, such as "60 min", or milliseconds; an older one is null. None: any age.
+    event_times : list of str or dict of str to str, default None
+        For `event`: the columns of times; numbers with `seconds`, `millis`, `micros` or `nanos`. None: those that
+        order sequence groups, and `sequence.field`, if they are TIMESTAMP or DATE.
     prefix : str, default ""
         A text before the name of each added column.
+    as_known : bool, default False
+        For `event`: count only what had been committed by the time.
 
     Returns
     -------
@@ -66,24 +80,27 @@ def point_in_time(
     NotFoundError
         A time is before the oldest version that is kept, or there is no such column.
     InvalidError
-        A time is null, keys or times have another type, or an added column has the name of one of `entities`.
-    UnsupportedError
-        The table has no primary key, or an option that changes its rows and that this version does not honour.
+        A time is null, an argument does not fit, or an added column has the name of one of `entities`.
 
     Examples
     --------
-    >>> from datetime import datetime
-    >>> rows = [{"id": 2, "at": datetime(2100, 1, 1), "label": 1}]
+    >>> rows = {"id": [2], "at": pa.array(["2100-01-01"]).cast(pa.date32()), "label": [1]}
     >>> users.point_in_time(rows, "at").select(["id", "label", "city"]).to_pylist()
     [{'id': 2, 'label': 1, 'city': 'Bergen'}]
     """
-    wanted = _wanted(table, entities, at, columns, on, prefix)
+    rule = AgeRule(basis, ttl, event_times, as_known)
+    return _answered(table, _wanted(table, entities, at, columns, on, prefix), rule)
+
+
+def _answered(table: OpenTable, wanted: _WantedFeatures, rule: AgeRule) -> pa.Table:
     with ExitStack() as stack:
         past = held_past(table, stack)
-        rows = past.known_rows(wanted.given.keys, wanted.given.at_micros, wanted.features)
-    metadata = {BASIS: "known", FINAL_BEFORE: str(past.moments.final_before_micros)}
+        columns = rule.columns(past, wanted.given, wanted.features)
+    metadata = {BASIS: rule.basis}
+    if rule.is_final:
+        metadata[FINAL_BEFORE] = str(past.moments.final_before_micros)
     return pa.Table.from_arrays(
-        [*wanted.given.rows.columns, *rows.columns],
+        [*wanted.given.rows.columns, *columns],
         schema=pa.schema([*wanted.given.rows.schema, *wanted.fields], metadata=metadata),
     )
 

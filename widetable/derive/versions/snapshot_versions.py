@@ -39,13 +39,13 @@ from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 def first_versions(base: OpenTable, snapshot: Snapshot) -> Iterator[pa.Table]:
     """Yield all rows of the snapshot with which a history begins, and its records."""
-    yield from _records(base, snapshot)
+    yield from record_versions(base, snapshot)
     yield from _changed(base, None, snapshot)
 
 
 def snapshot_versions(base: OpenTable, snapshot: Snapshot) -> Iterator[pa.Table]:
     """Yield the versions of a later snapshot, but for those of a wrong clock."""
-    yield from _records(base, snapshot)
+    yield from record_versions(base, snapshot)
     yield from _changed(base, snapshot.id - 1, snapshot)
 
 
@@ -69,8 +69,8 @@ def _changed(base: OpenTable, after_id: int | None, snapshot: Snapshot) -> Itera
         yield _versions(base, pa.Table.from_arrays(columns, key), after, snapshot)
 
 
-def _records(base: OpenTable, snapshot: Snapshot) -> Iterator[pa.Table]:
-    """Yield the records of the changelog of a snapshot."""
+def record_versions(base: OpenTable, snapshot: Snapshot) -> Iterator[pa.Table]:
+    """Yield the records of the changelog of a snapshot, with the producer `input`."""
     producer = base.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
     if producer != "input" or snapshot.commit_kind != COMMIT_KIND_APPEND:
         return

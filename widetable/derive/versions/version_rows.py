@@ -55,8 +55,14 @@ class VersionRows(NamedTuple):
         ids = self.numbers(SNAPSHOT)
         if bool((np.diff(ids) >= 0)[self._inner()].all()):
             return self
-        order = np.lexsort((self.numbers(PLACE), ids, self._key_of_row()))
-        return self._replace(rows=rows_at(self.rows, order))
+        return self.sorted_by(ids, self.numbers(PLACE))[0]
+
+    def sorted_by(self, *values: Positions) -> tuple[VersionRows, Positions]:
+        """Return them with the versions of each key in the order of these values, the first ones first; and int64[n]:
+        the place that each had before.
+        """
+        order = np.lexsort((*reversed(values), self._key_of_row()))
+        return self._replace(rows=rows_at(self.rows, order)), order
 
     def _key_of_row(self) -> Positions:
         """Return int64[n]: a number for the key of each row, ascending."""

@@ -184,7 +184,7 @@ def test_correction_6_a_clock_that_was_ahead_hides_no_version_of_a_history(tmp_p
         (24 * HOUR, 1, 2),
         (25 * HOUR, 2, 2),
         (3000, 3, 3),
-        (4000, 1, 4),
+        (4000, 3, 4),
     ):
         timed.write(millis, {"id": key, "v": v})
     asked = (999, 1000, 2999, 3000, 3999, 4000, 26 * HOUR)

@@ -1,0 +1,90 @@
+"""The features of keys by the time at which they happened, whenever they were written.
+
+    versions of a group      clicked_at 5: A      clicked_at 3: B, written later
+    at                       2 null    4 B    5 A
+
+For each group of features: the newest version whose own time is not after the row's. Of equal times the one counts that
+was written last: by `_from`, then `_snapshot`, then `_place`. With `as_known` only versions count that had been written
+by the row's time. A version without a time of its own is none for the group: so a delete ends a feature only where the
+record that deletes has a time, as with the changelog producer `input`; from then on the feature is null.
+
+In: the versions of the keys, their times, groups, and a limit of age. Out: one column per feature. Raises NotFoundError
+for a time at which a version may have counted that is not kept any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from widetable.derive.changes.equal_keys import rows_at
+from widetable.derive.versions.entity_rows import micros_of
+from widetable.derive.versions.event_groups import EventGroup
+from widetable.derive.versions.snapshot_moments import Oldest, check_not_before
+from widetable.derive.versions.version_rows import VersionRows
+from widetable.kernels.array_types import Positions
+from widetable.kernels.arrow_buffers import fixed_values, one_array, valid_of
+from widetable.kernels.as_of import last_known_until, last_until
+from widetable.schema.history_columns import FROM, PLACE, SNAPSHOT
+
+_PER_SECOND: Final = {"seconds": 1, "millis": 1000, "micros": 1_000_000}
+
+
+def event_rows(
+    versions: VersionRows,
+    at_micros: Positions,
+    groups: Sequence[EventGroup],
+    oldest: Oldest,
+    *,
+    as_known: bool,
+    limit_micros: int | None,
+) -> dict[str, pa.Array]:
+    """Return the features by name, one value for each key."""
+    columns: dict[str, pa.Array] = {}
+    if as_known:
+        check_not_before(oldest, at_micros, at_micros < oldest.millis * 1000)
+    for group in groups:
+        dated = versions.where(valid_of(one_array(versions.rows.column(group.time))))
+        times = _micros(dated.rows.column(group.time), group)
+        _check_reach(dated, times, at_micros, oldest)
+        dated, order = dated.sorted_by(
+            times, dated.numbers(FROM), dated.numbers(SNAPSHOT), dated.numbers(PLACE)
+        )
+        times = times[order]
+        if as_known:
+            known = dated.numbers(FROM) * 1000
+            places = last_known_until(times, known, dated.firsts, dated.counts, at_micros)
+        else:
+            places = last_until(times, dated.firsts, dated.counts, at_micros)
+        places[np.append(dated.is_deleted, True)[places]] = -1
+        if limit_micros is not None:
+            places[at_micros - np.append(times, 0)[places] > limit_micros] = -1
+        rows = rows_at(dated.rows.select(list(group.features)), places)
+        columns |= {name: one_array(rows.column(name)) for name in group.features}
+    return columns
+
+
+def _micros(column: pa.ChunkedArray, group: EventGroup) -> Positions:
+    """Return the times of a group, all of which are there."""
+    if group.unit is None:
+        return micros_of(column, group.time)
+    numbers: Positions = fixed_values(one_array(column.cast(pa.int64())), np.int64)
+    if group.unit == "nanos":
+        return np.floor_divide(numbers, 1000)
+    factor = 1_000_000 // _PER_SECOND[group.unit]
+    # A number too large for microseconds is later, or earlier, than all times.
+    most = np.iinfo(np.int64).max // factor
+    return np.multiply(np.clip(numbers, -most, most), factor)
+
+
+def _check_reach(
+    dated: VersionRows, times: Positions, at_micros: Positions, oldest: Oldest
+) -> None:
+    """Refuse a time before that of the oldest version of its key: an older one may have expired."""
+    is_image = (dated.numbers(SNAPSHOT) == oldest.snapshot_id) & (dated.numbers(PLACE) == 0)
+    image = dated.where(is_image)
+    of_image = np.append(times[is_image], 0)[np.where(image.counts > 0, image.firsts, -1)]
+    check_not_before(oldest, at_micros, (image.counts > 0) & (at_micros < of_image))
