@@ -29,10 +29,10 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.catalog import Catalog
+from widetable.derive.versions.as_of import last_until, settled
 from widetable.errors import StorageError
 from widetable.format.manifest_file import read_manifest
 from widetable.kernels.arrow_buffers import frozen
-from widetable.kernels.as_of import last_until, settled
 from widetable.kernels.compiler import COMPILER
 from widetable.kernels.jit import Kernel
 from widetable.kernels.lz4_block import lz4_block

@@ -86,6 +86,7 @@ REFUSED: dict[str, tuple[TableSchema, TableSchema] | TableSchema] = {
     "check_record_expiry": table({"record-level.expire-time": "1 d"}),
     "check_barriers": table({"widetable.barrier-stage": "true"}),
     "check_indexes": table({"index.l": "db.i"}),
+    "check_history": table({"history.table": "db.h"}, {"_from": "INT"}),
     "check_widened": table(
         {**PARTIAL, "widen.a": "db.dim(w)", "fields._widen_a.sequence-group": "w"},
         {"w": "INT NOT NULL", "_widen_a": "BIGINT"},

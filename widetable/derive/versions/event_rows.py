@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.derive.changes.equal_keys import rows_at
+from widetable.derive.versions.as_of import last_known_until, last_until
 from widetable.derive.versions.entity_rows import micros_of
 from widetable.derive.versions.event_groups import EventGroup
 from widetable.derive.versions.snapshot_moments import Oldest, check_not_before
 from widetable.derive.versions.version_rows import VersionRows
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import fixed_values, one_array, valid_of
-from widetable.kernels.as_of import last_known_until, last_until
 from widetable.schema.history_columns import FROM, PLACE, SNAPSHOT
 
 _PER_SECOND: Final = {"seconds": 1, "millis": 1000, "micros": 1_000_000}
@@ -55,8 +55,8 @@ def event_rows(
         )
         times = times[order]
         if as_known:
-            known = dated.numbers(FROM) * 1000
-            places = last_known_until(times, known, dated.firsts, dated.counts, at_micros)
+            written = dated.numbers(FROM) * 1000
+            places = last_known_until(times, written, dated.firsts, dated.counts, at_micros)
         else:
             places = last_until(times, dated.firsts, dated.counts, at_micros)
         places[np.append(dated.is_deleted, True)[places]] = -1

@@ -44,8 +44,7 @@ def point_in_time(
 ) -> pa.Table:
     """Add to each row of a training set the features of its key at its time, and nothing that came later.
 
-    The values come from the history of the table (option `history.table`) and the snapshots that are kept. A time
-    that is not covered by them is refused.
+    The values come from the history of the table (option `history.table`) and from the snapshots that are kept.
 
     Parameters
     ----------

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.derive.changes.equal_keys import rows_at
+from widetable.derive.versions.as_of import last_until, settled
 from widetable.kernels.array_types import Mask, Positions
 from widetable.kernels.arrow_buffers import bool_values, fixed_values, one_array
-from widetable.kernels.as_of import last_until, settled
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_at import view_at
 from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT

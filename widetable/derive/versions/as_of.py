@@ -1,4 +1,4 @@
-"""For each time, the last version of a key that is not later.
+"""Finds the last version of a key that is not later than a time.
 
     versions of two keys, by key and order      times 10 30 20 | 15          firsts 0 0 0 3, counts 3 3 3 1
     effective times (`settle`)                        10 20 20 | 15          a time may not be later than one behind it

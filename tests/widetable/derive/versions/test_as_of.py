@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widetable.kernels.as_of import last_until, settled
+from widetable.derive.versions.as_of import last_until, settled
 
 TIMES = st.lists(st.integers(-5, 5), max_size=7)
 
