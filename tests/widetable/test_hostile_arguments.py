@@ -170,6 +170,11 @@ class Ground:
             ),
             "LookupSession.windows": ({"keys": [1], **FEATURES}, self._windows),
             "window": ({"column": "n", "function": "sum", "length": "1 h"}, wt.window),
+            "Table.to_batches": (
+                {"columns": ["k"]},
+                lambda **of: table.to_batches(**of).close(),
+            ),
+            "Table.to_torch": ({"columns": ["k"]}, lambda **of: table.to_torch(**of).close()),
             "Table.lookup_session": ({}, lambda **of: table.lookup_session(**of).close()),
             "LookupSession.lookup": ({"keys": [1]}, self._session("lookup")),
             "LookupSession.lookup_prefix": ({"keys": [1]}, self._session("lookup_prefix")),
