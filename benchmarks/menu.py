@@ -20,6 +20,7 @@ from benchmarks.engine import (
     bench_scan,
     bench_start,
     bench_wide_columns,
+    bench_windows,
     bench_write,
 )
 from benchmarks.harness import Row, Size
@@ -135,6 +136,10 @@ MENU: dict[str, Workload] = {
     "stream_join": Workload(
         "Keep the join of two tables after 1 % more rows in both, against Spark's stream-stream join.",
         bench_stream_join.run,
+    ),
+    "windows": Workload(
+        "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB.",
+        bench_windows.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",
