@@ -186,7 +186,8 @@ class DataFile:
     def row_group_live_rows(self) -> list[int]:
         """How many rows each row group has, without deleted ones, in file order."""
         ends = np.cumsum([0, *self.row_group_rows])
-        return np.diff(ends - np.searchsorted(self._deleted, ends)).tolist()
+        live: list[int] = np.diff(ends - np.searchsorted(self._deleted, ends)).tolist()
+        return live
 
     def row_group_key_ranges(self) -> list[KeyRange]:
         """Return the number of rows and the bounds of the keys of each row group, in file order."""
