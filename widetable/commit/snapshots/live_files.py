@@ -15,7 +15,7 @@ and for a missing manifest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -39,6 +39,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.binary_row import decode_row
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.deletion_vector import DeletedRows
 from widetable.format.index_manifest import IndexEntry, read_index_manifest
 from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry, combine
 from widetable.format.manifest_file import ManifestFileMeta, read_manifest
@@ -125,17 +126,21 @@ class LiveFiles:
         """Return files of a snapshot with the positions of their deletion vectors from its index."""
         if snapshot.index_manifest is None:
             return tuple(files)
-        deleted = self._index(snapshot.index_manifest, snapshot).deleted_rows
+        deleted = self._deleted_rows(snapshot)
         return tuple(file._replace(deleted=deleted.get(file.file_name)) for file in files)
 
     def _marked(self, entries: list[ManifestEntry], snapshot: Snapshot) -> list[ManifestEntry]:
         """Return the entries with the positions of their deletion vectors."""
-        if snapshot.index_manifest is None:
-            return entries
-        if not self._index(snapshot.index_manifest, snapshot).deleted_rows:
+        if not self._deleted_rows(snapshot):
             return entries
         files = self.marked((entry.file for entry in entries), snapshot)
         return [entry._replace(file=file) for entry, file in zip(entries, files, strict=True)]
+
+    def _deleted_rows(self, snapshot: Snapshot) -> Mapping[str, DeletedRows]:
+        """Return the rows that deletion vectors mark, by data file."""
+        if snapshot.index_manifest is None:
+            return {}
+        return self._index(snapshot.index_manifest, snapshot).deleted_rows
 
     def _index(self, name: str, snapshot: Snapshot) -> DecodedIndex:
         return self._decoded(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
@@ -151,6 +156,19 @@ class LiveFiles:
         if self.counted:
             check_rows(snapshot, "added less deleted", entries, snapshot.delta_record_count)
         return entries
+
+    def remarked_entries(self, before: Snapshot, after: Snapshot) -> list[ManifestEntry]:
+        """Return the files that are live at `after` and whose deletion vectors differ from those at `before`, without
+        these: all of their rows count.
+        """
+        if before.index_manifest == after.index_manifest:
+            return []
+        old, new = self._deleted_rows(before), self._deleted_rows(after)
+        names = {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
+        if not names:
+            return []
+        entries = [entry for entry in self.live_entries(after) if entry.file.file_name in names]
+        return [entry._replace(file=entry.file._replace(deleted=None)) for entry in entries]
 
     def changelog_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return the changelog files of this snapshot, in order; empty without a changelog."""

@@ -6,7 +6,8 @@ Our rescaling touches none either: it only moves rows to other buckets, and then
 needs no changelog, and includes the rows at level 0. A key that was written with unchanged values counts as touched.
 
     a snapshot of the range                             files whose keys it touches
-    append or overwrite of any client                   those that it added and deleted
+    append or overwrite of any client                   those that it added and deleted; of an overwrite also those in
+                                                        which it marks other rows as deleted, as a rollback does
     our rescaling                                       none
     our compaction                                      none; all that it read if rows had expired
     compaction of another client                        none; all if the table's rows can expire
@@ -31,7 +32,12 @@ from widetable.commit.transaction.commit_request import Append
 from widetable.errors import ConflictError, InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.format.snapshot import COMMIT_KIND_ANALYZE, COMMIT_KIND_COMPACT, Snapshot
+from widetable.format.snapshot import (
+    COMMIT_KIND_ANALYZE,
+    COMMIT_KIND_COMPACT,
+    COMMIT_KIND_OVERWRITE,
+    Snapshot,
+)
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.key_match import match_keys
 from widetable.kernels.sort_order import group_starts, sort_order
@@ -63,7 +69,10 @@ def touched_files(
         snapshot = snapshots.load(id)
         if snapshot.commit_user == but_user or not touches_rows(snapshot, state):
             continue
-        for entry in live_files.delta_entries(snapshot):
+        entries = live_files.delta_entries(snapshot)
+        if snapshot.commit_kind == COMMIT_KIND_OVERWRITE and id > 1:
+            entries = [*entries, *live_files.remarked_entries(snapshots.load(id - 1), snapshot)]
+        for entry in entries:
             by_bucket.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
     return {bucket: tuple(files.values()) for bucket, files in by_bucket.items()}
 

@@ -80,3 +80,27 @@ def test_a_range_that_has_expired_is_refused(table: wt.Table) -> None:
     for wrong in (-1, latest(table) + 1):
         with pytest.raises(wt.InvalidError, match="read_snapshot"):
             table.commit_append(messages, read_snapshot=wrong)
+
+
+def test_keys_whose_deletion_a_rollback_took_back_are_refused(tmp_path: Path) -> None:
+    """The rollback adds and deletes no data file: it marks other rows of one as deleted."""
+    options = {"bucket": "1", "deletion-vectors.enabled": "true", "target-file-size": "64 kb"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", SCHEMA, primary_key=["k"], options=options
+    )
+    table.write(pa.table({"k": range(9), "a": range(9), "b": range(9)}))
+    table.compact(full=True)
+    full = latest(table)
+    table.delete_keys([{"k": 3}])
+    table.compact()
+    read = latest(table)
+    assert table.lookup([3])["a"].to_pylist() == [None]
+    mine = pa.table({"k": [3], "a": [33], "b": [33]})
+    with table.new_writer(["k", "a", "b"]) as writer:
+        writer.write(mine)
+        messages = writer.finish()
+    done = table.rollback(full)
+    assert (done.restored_files, done.removed_files) == (0, 0)
+    assert table.lookup([3])["a"].to_pylist() == [3]
+    with pytest.raises(wt.ConflictError, match="1 key"):
+        table.commit_append(messages, read_snapshot=read)
