@@ -73,7 +73,11 @@ def _recent(
             new += [_only(part, keys) for part in snapshot_versions(base, snapshot)]
         if falls:
             time = pa.scalar(millis, pa.int64()).cast(pa.timestamp("ms"))
-            later = [part.filter(pc.greater(part.column(FROM), time)).select(key) for part in done]
+            # Those of a lookup may have nulls, for keys that are not there; those of a commit have none.
+            later = [
+                part.filter(pc.greater(part.column(FROM), time)).select(key).cast(keys.schema)
+                for part in done
+            ]
             again = distinct_rows(pa.concat_tables(later)) if later else keys.slice(0, 0)
             new.append(rows_as_versions(base, again, snapshot))
         new = [part.select(list(names)) for part in new]

@@ -133,6 +133,28 @@ def test_correction_2_rollbacks_overwrites_and_dropped_partitions_are_versions(
     ]
 
 
+def test_rows_whose_deletion_a_rollback_takes_back_are_versions(tmp_path: Path) -> None:
+    """With deletion vectors it adds and deletes no data file."""
+    options = {**HISTORY, "bucket": "1", "deletion-vectors.enabled": "true"}
+    timed = TimedTable(tmp_path, CITIES, ["id"], options)
+    timed.write(1000, {"id": 1, "city": "Oslo"}, {"id": 2, "city": "Rome"})
+    timed.table.compact(full=True)
+    timed.stamp(1000)
+    full = max(timed.times)
+    timed.delete(2000, {"id": 1})
+    timed.table.compact()
+    timed.stamp(2000)
+    timed.table.rollback(full)
+    timed.stamp(3000)
+    rows = moments([{"id": id, "at": at} for id in (1, 2) for at in (1000, 2000, 3000)])
+    expected = timed.expected(rows, "at", ["city"])
+    assert [row["city"] for row in expected] == ["Oslo", None, "Oslo", *["Rome"] * 3]
+    feed_history(timed.table)
+    for ttl in (None, "1 d"):
+        given = timed.table.point_in_time(rows, "at", ["city"], ttl=ttl)
+        assert given.select(["city"]).to_pylist() == expected
+
+
 def test_correction_4_all_records_of_one_commit_are_in_an_input_history(tmp_path: Path) -> None:
     columns = {"id": "BIGINT", "at": "BIGINT", "clicks": "STRING", "city": "STRING"}
     options = {
@@ -193,6 +215,21 @@ def test_correction_6_a_clock_that_was_ahead_hides_no_version_of_a_history(tmp_p
     feed_history(timed.table)
     forget(timed)
     assert timed.table.point_in_time(rows, "at", ["v"]).select(["v"]).to_pylist() == expected
+
+
+def test_a_clock_that_falls_behind_a_history_leaves_the_ages_of_versions(tmp_path: Path) -> None:
+    timed = TimedTable(tmp_path, {"id": "BIGINT", "v": "INT"}, ["id"], HISTORY)
+    for millis, key, v in ((1000, 1, 1), (HOUR, 1, 2)):
+        timed.write(millis, {"id": key, "v": v})
+    feed_history(timed.table)
+    for millis, key, v in ((2 * HOUR, 2, 1), (3000, 3, 3)):
+        timed.write(millis, {"id": key, "v": v})
+    rows = moments([{"id": key, "at": at} for key in (1, 2, 3) for at in (1000, 2999, 3000)])
+    expected = timed.expected(rows, "at", ["v"])
+    for _ in range(2):
+        given = timed.table.point_in_time(rows, "at", ["v"], ttl="1 d")
+        assert given.select(["v"]).to_pylist() == expected
+        feed_history(timed.table)
 
 
 @pytest.mark.parametrize("column", ["_from", "_snapshot", "_place", "_deleted"])
