@@ -62,7 +62,8 @@ class AgeRule:
         self, past: HeldPast, given: EntityRows, features: Sequence[str]
     ) -> list[pa.Array]:
         groups = event_groups(past.table.schema, self._event_times, features)
-        read = dict.fromkeys([*features, *(group.time for group in groups)])
+        own = [name for group in groups for name in (group.time, *group.ties)]
+        read = dict.fromkeys([*features, *own])
         versions = past_versions(past, given.keys, list(read))
         columns = event_rows(
             versions,

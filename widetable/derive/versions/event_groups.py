@@ -6,8 +6,9 @@
 
 A column of a sequence group has the time of its group. In a table without groups, and for columns outside of groups, it
 is the column that the caller names, or `sequence.field`. Columns of times are TIMESTAMP or DATE, or numbers with a
-unit. In: the schema and what a caller gives. Out: groups of features. Pure. Raises InvalidError for a feature without a
-time and for a time without a unit, NotFoundError for a missing column.
+unit. Where several columns order the records, one of them is the time, and the others decide between equal times. In:
+the schema and what a caller gives. Out: groups of features. Pure. Raises InvalidError for a feature without a time and
+for a time without a unit, NotFoundError for a missing column.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from widetable.arguments import mapping, names, one_of, refused
 from widetable.errors import InvalidError
+from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
 # Micros of a unit; nanoseconds are divided.
@@ -26,11 +28,15 @@ UNITS: Final = ("seconds", "millis", "micros", "nanos")
 
 
 class EventGroup(NamedTuple):
-    """Features that one column dates. unit: of numbers; None for a column of times."""
+    """Features that one column dates. unit: of numbers; None for a column of times. ties: the other columns that order
+    records, in their order; is_descending: whether the smallest value of these wins.
+    """
 
     time: str
     unit: str | None
     features: tuple[str, ...]
+    ties: tuple[str, ...] = ()
+    is_descending: bool = False
 
 
 def event_groups(
@@ -49,7 +55,12 @@ def event_groups(
         )
     times = dict.fromkeys(time for time in dated.values() if time is not None)
     return [
-        EventGroup(time, units.get(time), tuple(n for n in features if dated[n] == time))
+        EventGroup(
+            time,
+            units.get(time),
+            tuple(n for n in features if dated[n] == time),
+            *_ties(schema, time),
+        )
         for time in times
     ]
 
@@ -91,3 +102,14 @@ def _time_of(schema: TableSchema, name: str, units: dict[str, str | None]) -> st
             return next((time for time in group.sequence if time in units), None)
     grouped = {column for group in schema.sequence_groups for column in group.columns}
     return next((time for time in units if time not in grouped), None)
+
+
+def _ties(schema: TableSchema, time: str) -> tuple[tuple[str, ...], bool]:
+    """Return the columns that order records of one time, and whether their smallest value wins."""
+    for group in schema.sequence_groups:
+        if time in group.sequence:
+            return tuple(name for name in group.sequence if name != time), False
+    if time not in schema.sequence_fields:
+        return (), False
+    is_descending = schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
+    return tuple(name for name in schema.sequence_fields if name != time), is_descending

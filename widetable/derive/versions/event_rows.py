@@ -4,7 +4,8 @@
     at                       2 null    4 B    5 A
 
 For each group of features: the newest version whose own time is not after the row's. Of equal times the one counts that
-was written last: by `_from`, then `_snapshot`, then `_place`. With `as_known` only versions count that had been written
+the other columns of the order say, and of those that are equal the one that was written last: by `_from`, then
+`_snapshot`, then `_place`. With `as_known` only versions count that had been written
 by the row's time. A version without a time of its own is none for the group: so a delete ends a feature only where the
 record that deletes has a time, as with the changelog producer `input`; from then on the feature is null.
 
@@ -20,7 +21,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.derive.changes.equal_keys import rows_at
+from widetable.derive.changes.equal_keys import key_numbers, rows_at
 from widetable.derive.versions.as_of import last_known_until, last_until
 from widetable.derive.versions.entity_rows import micros_of
 from widetable.derive.versions.event_groups import EventGroup
@@ -50,8 +51,9 @@ def event_rows(
         dated = versions.where(valid_of(one_array(versions.rows.column(group.time))))
         times = _micros(dated.rows.column(group.time), group)
         _check_reach(dated, times, at_micros, oldest)
+        ties = _ranks(dated, group)
         dated, order = dated.sorted_by(
-            times, dated.numbers(FROM), dated.numbers(SNAPSHOT), dated.numbers(PLACE)
+            times, *ties, dated.numbers(FROM), dated.numbers(SNAPSHOT), dated.numbers(PLACE)
         )
         times = times[order]
         if as_known:
@@ -65,6 +67,14 @@ def event_rows(
         rows = rows_at(dated.rows.select(list(group.features)), places)
         columns |= {name: one_array(rows.column(name)) for name in group.features}
     return columns
+
+
+def _ranks(dated: VersionRows, group: EventGroup) -> list[Positions]:
+    """Return numbers by which versions of one time are in the order of the group."""
+    if not group.ties:
+        return []
+    (ranks,) = key_numbers([dated.rows], group.ties)
+    return [-ranks if group.is_descending else ranks]
 
 
 def _micros(column: pa.ChunkedArray, group: EventGroup) -> Positions:

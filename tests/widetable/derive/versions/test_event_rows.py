@@ -149,6 +149,38 @@ def test_correction_5_a_record_overtaken_in_its_own_commit_needs_an_input_change
 
 
 @FED
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sequence.field": "g,m"},
+        {"sequence.field": "m,g"},
+        {"sequence.field": "g,m", "sequence.field.sort-order": "descending"},
+        {"merge-engine": "partial-update", "fields.g,m.sequence-group": "v"},
+    ],
+    ids=["first", "second", "descending", "group"],
+)
+def test_of_equal_times_the_other_columns_of_the_order_decide(
+    tmp_path: Path, options: dict[str, str], is_fed: bool
+) -> None:
+    """As the table itself decides: it shows one of the records of the time."""
+    columns = {"id": "BIGINT", "g": "BIGINT", "m": "STRING", "v": "STRING"}
+    given = {**options, "changelog-producer": "input", **(HISTORY if is_fed else {})}
+    timed = TimedTable(tmp_path, columns, ["id"], given)
+    for number, order in enumerate(("b", "ab", "ba", "bab", "ca"), 1):
+        for place, minor in enumerate(order):
+            record = {"id": number, "g": 5, "m": minor, "v": f"{minor}{place}"}
+            timed.write(1000 + place, record)
+    if is_fed:
+        feed_history(timed.table)
+    shown = {row["id"]: row["v"] for row in timed.table.scan().to_arrow().to_pylist()}
+    rows = moments([{"id": key, "at": at} for key in shown for at in (4, 5, 2000)])
+    answers = timed.table.point_in_time(
+        rows, "at", ["v"], basis="event", event_times={"g": "millis"}
+    )
+    assert answers["v"].to_pylist() == [each for v in shown.values() for each in (None, v, v)]
+
+
+@FED
 def test_case_6_groups_have_times_of_their_own(tmp_path: Path, is_fed: bool) -> None:
     columns = {
         "id": "BIGINT",
