@@ -72,8 +72,8 @@ HISTORY_OF: Final = Option[str | None].text(
 HISTORY_BEGINS: Final = Option[str | None].text(
     "widetable.history-begins",
     None,
-    "The identity of the table whose versions this table contains, the id of the snapshot with which they begin, and "
-    "its time in epoch milliseconds. Set with `widetable.history-of`.",
+    "The identity of the table whose versions this table contains, the id of the snapshot with which they begin, its "
+    "time in epoch milliseconds, and the ids of its columns. Set with `widetable.history-of`.",
     immutable=True,
 )
 

@@ -9,8 +9,8 @@ The consumer `history` of the base keeps the last snapshot that the history has:
 recorded before the history is made, so that the snapshot with which that begins stays. A round is a function of the
 snapshots, so two rounds at once write equal versions under equal keys, and each is there once.
 
-Raises NotFoundError for a history whose next snapshot has expired because somebody deleted its consumer, what
-snapshot_versions raises, and the errors of writing and committing.
+Raises NotFoundError for a history whose next snapshot has expired because somebody deleted its consumer, InvalidError
+for one whose snapshots the base has lost, what snapshot_versions raises, and the errors of writing and committing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.equal_keys import distinct_rows
 from widetable.derive.versions.history_table import (
-    Beginning,
     beginning_of,
+    beginning_with,
     find_history,
     history_name,
     made_history,
+    mark_of,
     user_of,
     written_until,
 )
@@ -78,8 +79,7 @@ def feed_history(base: OpenTable) -> HistoryRound | None:
 def _round(base: OpenTable, name: str, oldest: Snapshot) -> HistoryRound | None:
     if find_history(base) is None:
         base._consumers.record(CONSUMER, oldest.id)
-    begins = Beginning(base._committer.identity, oldest.id, oldest.time_millis)
-    history = made_history(base, name, begins)
+    history = made_history(base, name, beginning_with(base, oldest))
     begins = beginning_of(history)
     done_id = written_until(base, history, history._committer.snapshots.latest())
     if (done_id or begins.snapshot_id) < oldest.id:
@@ -129,9 +129,10 @@ def _written(base: OpenTable, history: OpenTable, snapshots: list[Snapshot], fir
                 writer.write(versions)
                 rows += versions.num_rows
         messages = writer.finish()
-    by = Identity(user_of(base), snapshots[-1].id, base._committer.identity)
+    last = snapshots[-1]
+    by = Identity(user_of(base), last.id, mark_of(last))
     # Without a property a commit without rows would not be made, and the history would not know how far it goes.
-    properties = {SOURCE: str(snapshots[-1].id)}
+    properties = {SOURCE: str(last.id)}
     try:
         done = append_messages(history, messages, by, properties=properties)
     except (ConflictError, InvalidError):

@@ -4,12 +4,14 @@
              1  | Rome                   1   10:00     1          0      | Oslo   false
                                          1   10:05     2          0      | Rome   false
 
-It begins with an image of the oldest snapshot that was there when it was made; its options say which one, and of which
-table, so that a table that was dropped and made again gets no versions of the other. The history is bucketed by the
-bucket key of the base, in as many buckets as that had when it was made; nobody relies on equal buckets.
+It begins with an image of the oldest snapshot that was there when it was made; its options say which one, of which
+table, and of which columns, so that a table that was dropped and made again gets no versions of the other, nor does a
+column. Each commit names the last snapshot that it has, and the list of its changes, whose name no other snapshot has:
+so a history is not taken for that of snapshots which got the ids of others. The history is bucketed by the bucket key
+of the base, in as many buckets as that had when it was made; nobody relies on equal buckets.
 
-In: a table with the option. Out: its history. Raises InvalidError for a table that is not this history, or whose
-columns are not those of the base any more.
+In: a table with the option. Out: its history. Raises InvalidError for a table that is not this history, whose columns
+are not those of the base any more, or whose base has lost snapshots that the history has.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.acceptance.acceptance import Use, accept
+from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.indexes.index_table import buckets_of_derived
@@ -37,15 +40,27 @@ _OPTION: Final = f"option {join_options.HISTORY_TABLE.key!r}"
 
 
 class Beginning(NamedTuple):
-    """The snapshot of the base with which a history begins. millis: its time."""
+    """The snapshot of the base with which a history begins. millis: its time. column_ids: of the base's columns."""
 
     identity: str
     snapshot_id: int
     millis: int
+    column_ids: str
 
     def to_text(self) -> str:
         """Return the value of the option."""
-        return f"{self.identity} {self.snapshot_id} {self.millis}"
+        return f"{self.identity} {self.snapshot_id} {self.millis} {self.column_ids}"
+
+
+def beginning_with(base: OpenTable, snapshot: Snapshot) -> Beginning:
+    """Return the beginning of a history that is made now."""
+    identity, columns = base._committer.identity, column_ids(base.schema)
+    return Beginning(identity, snapshot.id, snapshot.time_millis, columns)
+
+
+def column_ids(base: TableSchema) -> str:
+    """Return the ids of the columns, in the order of their names: of two columns of one name they differ."""
+    return ",".join(str(base.field(name).id) for name in sorted(base.names))
 
 
 def history_schema(base: TableSchema) -> pa.Schema:
@@ -84,6 +99,8 @@ def find_history(base: OpenTable) -> OpenTable | None:
         problem = f"{name}, the history of a dropped table that had this name"
     elif not actual.equals(expected):
         problem = f"{name}, with the columns {', '.join(actual.names)}, of which some differ"
+    elif beginning_of(history).column_ids != column_ids(base.schema):
+        problem = f"{name}, the history of other columns, some of which had the same names"
     else:
         return history
     raise InvalidError(
@@ -116,8 +133,8 @@ def made_history(base: OpenTable, name: str, begins: Beginning) -> OpenTable:
 def beginning_of(history: OpenTable) -> Beginning:
     """Return the snapshot of the base with which the history begins."""
     begins = history.schema.typed_options.get(join_options.HISTORY_BEGINS)
-    identity, id, millis = (begins or "").split()
-    return Beginning(identity, int(id), int(millis))
+    identity, id, millis, columns = (begins or "").split()
+    return Beginning(identity, int(id), int(millis), columns)
 
 
 def user_of(base: OpenTable) -> str:
@@ -125,8 +142,25 @@ def user_of(base: OpenTable) -> str:
     return f"history/{name_of(base)}"
 
 
+def mark_of(snapshot: Snapshot) -> str:
+    """Return what tells a snapshot of the base from another one with its id."""
+    return snapshot.delta_manifest_list
+
+
 def written_until(base: OpenTable, history: OpenTable, latest: Snapshot | None) -> int:
     """Return the base's snapshot up to which a snapshot of the history has all versions; 0 before the first commit."""
     users = users_of(latest, history._committer.last_commits.load)
     last = last_of(users, user_of(base))
-    return 0 if last is None else last.identifier
+    if last is None:
+        return 0
+    store = base._committer.snapshots
+    snapshot = or_none(store.load, last.identifier)
+    is_other = snapshot is not None and mark_of(snapshot) != last.digest
+    if is_other or (store.latest_id() or 0) < last.identifier:
+        raise InvalidError(
+            f"history {name_of(history)!r} of {name_of(base)!r}",
+            found=f"versions up to a snapshot {last.identifier} that the table does not have any more",
+            expected="snapshots that stay until they expire; another client rolled the table back, or they were lost",
+            action="Name a new table in history.table: it begins with the oldest snapshot.",
+        )
+    return last.identifier

@@ -322,6 +322,50 @@ def test_a_history_that_lost_its_snapshots_is_refused(tmp_path: Path) -> None:
         answers(timed)
 
 
+@pytest.mark.parametrize("commits", [1, 3, 6])
+def test_a_base_that_another_client_rolled_back_is_refused(tmp_path: Path, commits: int) -> None:
+    """Paimon's `rollback_to` deletes the newer snapshots, and later commits get their ids."""
+    timed = cities(tmp_path)
+    feed_history(timed.table)
+    for path in Path(timed.path, "snapshot").glob("snapshot-[34]"):
+        path.unlink()
+    Path(timed.path, "snapshot", "LATEST").write_text("2")
+    for minute in range(commits):
+        timed.write(minutes(10 + minute), {"id": 1, "city": "Kyiv"})
+    with pytest.raises(wt.InvalidError, match=r"rolled the table back.*history\.table"):
+        answers(timed)
+    with pytest.raises(wt.InvalidError, match=r"rolled the table back.*history\.table"):
+        feed_history(timed.table)
+    timed.table.alter_options({"history.table": "db.other"})
+    feed_history(timed.table)
+    assert answers(timed) == [None, "Oslo", "Oslo", "Rome", "Rome", "Rome", "Rome"]
+
+
+@pytest.mark.parametrize("how", ["dropped and added", "swapped"])
+def test_a_history_of_other_columns_with_the_same_names_is_refused(
+    tmp_path: Path, how: str
+) -> None:
+    timed = TimedTable(tmp_path, {"id": "BIGINT", "a": "INT", "b": "INT"}, ["id"], HISTORY)
+    timed.write(1000, {"id": 1, "a": 1, "b": 2})
+    feed_history(timed.table)
+    if how == "swapped":
+        timed.catalog.alter_table("db.t", rename_columns={"a": "b", "b": "a"})
+        timed.catalog.alter_table("db.t", move_columns={"a": "after id"})
+    else:
+        timed.catalog.alter_table("db.t", drop_columns=["b"])
+        timed.catalog.alter_table("db.t", add_columns=[pa.field("b", pa.int32())])
+    rows = moments([{"id": 1, "at": 1000}])
+    with pytest.raises(wt.InvalidError, match="other columns"):
+        timed.table.point_in_time(rows, "at")
+    with pytest.raises(wt.InvalidError, match="other columns"):
+        feed_history(timed.table)
+    timed.table.alter_options({"history.table": "db.other"})
+    feed_history(timed.table)
+    given = timed.table.point_in_time(rows, "at", ["a", "b"])
+    expected = {"a": 2, "b": 1} if how == "swapped" else {"a": 1, "b": None}
+    assert given.select(["a", "b"]).to_pylist() == [expected]
+
+
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_random_histories_give_what_scans_gave(
     rng: random.Random, tmp_path: Path, engine: str
