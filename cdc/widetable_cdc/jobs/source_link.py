@@ -97,7 +97,7 @@ class SourceLink:
 
     def stored_files(self, oid: int) -> StoredFiles | None:
         """Return where a table's rows lie: elsewhere, where values change without an event. None if it is gone."""
-        return stored_files(self.connection, oid)
+        return stored_files(self.connection, oid, self._publication.name)
 
     def prepare(self, before: FollowedServer | None, *, is_new: bool, applied: int = 0) -> None:
         """Check the server, and make what the job needs there.

@@ -43,7 +43,12 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 ORDER BY n.nspname, c.relname
 """
 _STORED_FILES: Final = f"""
-SELECT {_RELFILENODE}, CASE c.relkind WHEN 'r' THEN c.xmin::text::int8 END FROM pg_class AS c WHERE c.oid = %s
+SELECT {_RELFILENODE},
+       CASE WHEN c.relkind = 'r' AND EXISTS (
+           SELECT FROM pg_publication_rel AS r JOIN pg_publication AS p ON p.oid = r.prpubid
+           WHERE r.prrelid = c.oid AND p.pubname = %s)
+       THEN c.xmin::text::int8 END
+FROM pg_class AS c WHERE c.oid = %s
 """
 _COLUMNS: Final = """
 SELECT attrelid::int8, attname, attnum, atttypid::int8, atttypmod, NOT attnotnull,
@@ -76,7 +81,8 @@ class StoredFiles(NamedTuple):
     """The files of a table. relfilenode: a number that changes when rows are rewritten, as `source_tables` gives it.
 
     xid: the transaction that last changed the table's row in `pg_class`, and so the last that changed `relfilenode`;
-    a subtransaction has a number of its own. None for a partitioned table, whose partitions have the files.
+    a subtransaction has a number of its own. None for a partitioned table, whose partitions have the files, and for one
+    that the publication does not list by itself: it may be unlogged for a part of a transaction.
     """
 
     relfilenode: int
@@ -139,10 +145,10 @@ def source_tables(
     }
 
 
-def stored_files(connection: Connection, oid: int) -> StoredFiles | None:
+def stored_files(connection: Connection, oid: int, publication: str) -> StoredFiles | None:
     """Return where the rows of a table lie; None if there is no such table."""
     with server_errors("the catalog of the source"):
-        rows = _rows(connection, _STORED_FILES, oid)
+        rows = _rows(connection, _STORED_FILES, publication, oid)
     return StoredFiles._make(rows[0]) if rows else None
 
 
