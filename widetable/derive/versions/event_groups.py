@@ -6,9 +6,13 @@
 
 A column of a sequence group has the time of its group. In a table without groups, and for columns outside of groups, it
 is the column that the caller names, or `sequence.field`. Columns of times are TIMESTAMP or DATE, or numbers with a
-unit. Where several columns order the records, one of them is the time, and the others decide between equal times. In:
-the schema and what a caller gives. Out: groups of features. Pure. Raises InvalidError for a feature without a time and
-for a time without a unit, NotFoundError for a missing column.
+unit. Where several columns order the records, one of them is the time, and the others decide between equal times.
+
+A record alone says the value of a column that it replaces; not of one that a function computes from many records, such
+as a sum, nor of one that keeps its value where the record has none. Rows count for these, and no records.
+
+In: the schema and what a caller gives. Out: groups of features. Pure. Raises InvalidError for a feature without a time
+and for a time without a unit, NotFoundError for a missing column.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import pyarrow as pa
 
 from widetable.arguments import mapping, names, one_of, refused
 from widetable.errors import InvalidError
+from widetable.merge.engine import engine_of
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
@@ -29,7 +34,7 @@ UNITS: Final = ("seconds", "millis", "micros", "nanos")
 
 class EventGroup(NamedTuple):
     """Features that one column dates. unit: of numbers; None for a column of times. ties: the other columns that order
-    records, in their order; is_descending: whether the smallest value of these wins.
+    records, in their order; is_descending: whether the smallest value of these wins. by_rows: records do not count.
     """
 
     time: str
@@ -37,6 +42,7 @@ class EventGroup(NamedTuple):
     features: tuple[str, ...]
     ties: tuple[str, ...] = ()
     is_descending: bool = False
+    by_rows: bool = False
 
 
 def event_groups(
@@ -53,15 +59,13 @@ def event_groups(
             expected="features of which event_times, a sequence group or sequence.field names the time",
             action="Name the column of its time in event_times, or leave the feature out of columns.",
         )
-    times = dict.fromkeys(time for time in dated.values() if time is not None)
+    members: dict[tuple[str, bool], list[str]] = {}
+    for name, time in dated.items():
+        if time is not None:
+            members.setdefault((time, not _is_replaced(schema, name)), []).append(name)
     return [
-        EventGroup(
-            time,
-            units.get(time),
-            tuple(n for n in features if dated[n] == time),
-            *_ties(schema, time),
-        )
-        for time in times
+        EventGroup(time, units.get(time), tuple(group), *_ties(schema, time), by_rows)
+        for (time, by_rows), group in members.items()
     ]
 
 
@@ -113,3 +117,12 @@ def _ties(schema: TableSchema, time: str) -> tuple[tuple[str, ...], bool]:
         return (), False
     is_descending = schema.typed_options.get(opt.SEQUENCE_SORT_ORDER) == "descending"
     return tuple(name for name in schema.sequence_fields if name != time), is_descending
+
+
+def _is_replaced(schema: TableSchema, name: str) -> bool:
+    """Return whether the newest record alone says the value of a column."""
+    filled = engine_of(schema).filled_columns(schema).get(name)
+    if filled is not None:
+        return filled.function == "last_value"
+    is_partial = schema.typed_options.get(opt.MERGE_ENGINE) == "partial-update"
+    return not is_partial or bool(schema.groups_of([name]))

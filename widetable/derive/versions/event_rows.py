@@ -48,7 +48,10 @@ def event_rows(
     if as_known:
         check_not_before(oldest, at_micros, at_micros < oldest.millis * 1000)
     for group in groups:
-        dated = versions.where(valid_of(one_array(versions.rows.column(group.time))))
+        is_dated = valid_of(one_array(versions.rows.column(group.time)))
+        if group.by_rows:
+            is_dated = is_dated & (versions.numbers(PLACE) == 0)
+        dated = versions.where(is_dated)
         times = _micros(dated.rows.column(group.time), group)
         _check_reach(dated, times, at_micros, oldest)
         ties = _ranks(dated, group)

@@ -181,6 +181,46 @@ def test_of_equal_times_the_other_columns_of_the_order_decide(
 
 
 @FED
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"fields.g.sequence-group": "v", "fields.v.aggregate-function": "sum"},
+        {"fields.g.sequence-group": "v", "fields.v.aggregate-function": "last_non_null_value"},
+        {},
+    ],
+    ids=["sum", "last non-null value", "no group"],
+)
+def test_a_record_does_not_count_for_a_column_that_it_does_not_replace(
+    tmp_path: Path, options: dict[str, str], is_fed: bool
+) -> None:
+    """A late record has a part of the sum, or no value: neither was ever the value of the column."""
+    columns = {"id": "BIGINT", "g": "BIGINT", "v": "INT"}
+    given = {"merge-engine": "partial-update", "changelog-producer": "input", **options}
+    timed = TimedTable(tmp_path, columns, ["id"], given | (HISTORY if is_fed else {}))
+    shown = []
+    commits: list[list[tuple[int, int | None]]] = [
+        [(5, 3)],
+        [(10, 4)],
+        [(7, 1)],
+        [(8, None), (9, 2)],
+    ]
+    for second, records in enumerate(commits, 1):
+        timed.write(second * 1000, *({"id": 1, "g": at, "v": v} for at, v in records))
+        shown += timed.table.scan(["g", "v"]).to_arrow().to_pylist()
+    if is_fed:
+        feed_history(timed.table)
+    rows = moments([{"id": 1, "at": at} for at in range(4, 12)])
+    answers = timed.table.point_in_time(
+        rows, "at", ["v"], basis="event", event_times={"g": "millis"}
+    )
+    dated = [
+        max((each["g"], n) for n, each in enumerate(shown) if each["g"] <= at)
+        for at in range(5, 12)
+    ]
+    assert answers["v"].to_pylist() == [None, *(shown[place]["v"] for _, place in dated)]
+
+
+@FED
 def test_case_6_groups_have_times_of_their_own(tmp_path: Path, is_fed: bool) -> None:
     columns = {
         "id": "BIGINT",
