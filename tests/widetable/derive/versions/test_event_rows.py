@@ -283,6 +283,19 @@ def test_correction_9_the_age_of_what_was_known_counts_from_its_last_change(
     assert none["v"].to_pylist() == [1, None, None, 3, None, None]
 
 
+def test_a_clock_falls_after_the_newest_version_of_a_history(tmp_path: Path) -> None:
+    """Versions of the history and of the snapshots after it are written again together."""
+    timed = TimedTable(tmp_path, {"id": "BIGINT", "v": "INT"}, ["id"], HISTORY)
+    timed.write(1000, {"id": 1, "v": 1})
+    timed.write(9000, {"id": 1, "v": 2})
+    feed_history(timed.table)
+    timed.write(9500, {"id": 2, "v": 3})
+    timed.write(4000, {"id": 3, "v": 4})
+    rows = moments([{"id": id, "at": at} for id in (1, 2, 3) for at in (1000, 3999, 4000)])
+    given = timed.table.point_in_time(rows, "at", ["v"], ttl="1 h")
+    assert given["v"].to_pylist() == [1, 1, 2, None, None, 3, None, None, 4]
+
+
 def test_what_may_have_expired_is_refused(tmp_path: Path) -> None:
     timed = clicks(tmp_path)
     for commit, clicked_at, value in ((1000, 5, "A"), (2000, 9, "B"), (3000, 12, "C")):
