@@ -8,6 +8,7 @@ from widetable_spark.data_source import WidetableDataSource
 from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.jobs.maintaining import maintain
 from widetable_spark.joining.joining import lookup_join
+from widetable_spark.joining.past_features import point_in_time
 from widetable_spark.queries.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.reading.change_function import register_changes
 from widetable_spark.reading.inspecting import inspect
@@ -42,6 +43,7 @@ __all__ = [
     "local_checkpoints",
     "lookup_join",
     "maintain",
+    "point_in_time",
     "read",
     "register_catalog",
     "register_changes",

@@ -32,6 +32,9 @@ def main(folder: str) -> None:
     found["format"] = got(spark.read.format("widetable").load(table.path))
     found["read"] = got(widetable_spark.read(spark, table.path, where="k > 1"))
     found["join"] = got(widetable_spark.lookup_join(rows, dim.path, ["k"], ["w"], name="j"))
+    asked = rows.selectExpr("k", "v", "DATE'2100-01-01' AS at")
+    past = widetable_spark.point_in_time(asked, dim.path, "at", prefix="then_")
+    found["point in time"] = got(past.select("k", "v", "then_w"))
 
     source = spark.readStream.schema("k bigint, v string").parquet(f"{folder}/in")
     run(source, f"{folder}/write", "widetable", path=table.path)

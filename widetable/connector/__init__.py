@@ -7,6 +7,7 @@ as stable as those names.
     rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
     changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
+    pasts       plan_point_in_time: PastTasks ─► numbered(rows), answered(rows) in each task
     upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
@@ -40,8 +41,10 @@ from widetable.connector.change_streams import ChangeStream, change_stream
 from widetable.connector.commits import BatchCommits, batch_commits, root_commits
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
+from widetable.connector.past_tasks import PastTasks, plan_point_in_time
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.versions.planned_past import PastArguments
 from widetable.format.human_units import duration_text, last_seen_text, size_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.kernels.jit import kernel
@@ -110,6 +113,8 @@ __all__ = [
     "Maintainer",
     "MeasuredTable",
     "Option",
+    "PastArguments",
+    "PastTasks",
     "PinnedBatch",
     "Rounds",
     "ServiceLease",
@@ -161,6 +166,7 @@ __all__ = [
     "parse_value",
     "pieces",
     "plan_lookup_join",
+    "plan_point_in_time",
     "plan_write",
     "root_commits",
     "size_text",

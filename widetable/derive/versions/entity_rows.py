@@ -48,7 +48,7 @@ class EntityRows(NamedTuple):
 def entity_rows(entities: Any, at: str, on: Any, schema: TableSchema) -> EntityRows:
     """Read the rows of a caller. on: entity columns by their key columns, as in `lookup_join`; None: equal names."""
     accept(schema, Use.LOOK_UP)
-    columns = _key_columns(on, schema)
+    columns = key_columns(on, schema)
     fields = tuple(replace(schema.field(key), name=column) for column, key in columns.items())
     rows = _arrow_rows(entities, replace(schema, fields=fields))
     for name in (*columns, text(at, "at")):
@@ -63,7 +63,7 @@ def entity_rows(entities: Any, at: str, on: Any, schema: TableSchema) -> EntityR
     return EntityRows(rows, key_rows(keys, schema), micros_of(rows.column(at), at))
 
 
-def _key_columns(on: Any, schema: TableSchema) -> dict[str, str]:
+def key_columns(on: Any, schema: TableSchema) -> dict[str, str]:
     """Return the key column of each entity column that holds one."""
     keys = schema.primary_keys
     if on is None:

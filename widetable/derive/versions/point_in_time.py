@@ -5,24 +5,21 @@
 
 A feature is what a lookup would have returned at the row's time, so nothing that was written later is in it.
 In: rows in any form that `write` takes. Out: an Arrow table. Raises NotFoundError rather than answering with nulls for
-a time whose snapshots have expired, and what entity_rows and lookups raise.
+a time whose snapshots have expired, and what wanted_features and lookups raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.arguments import text
 from widetable.derive.versions.age_rule import AgeRule
-from widetable.derive.versions.entity_rows import EntityRows, entity_rows
-from widetable.derive.versions.held_past import held_past
-from widetable.errors import InvalidError
+from widetable.derive.versions.held_past import HeldPast, held_past
+from widetable.derive.versions.wanted_features import WantedFeatures, wanted_features
 from widetable.operations.handle.open_table import OpenTable
-from widetable.schema.table_schema import TableSchema
 
 # Metadata of the result.
 BASIS: Final = "widetable.basis"
@@ -88,58 +85,25 @@ def point_in_time(
     [{'id': 2, 'label': 1, 'city': 'Bergen'}]
     """
     rule = AgeRule(basis, ttl, event_times, as_known)
-    return _answered(table, _wanted(table, entities, at, columns, on, prefix), rule)
-
-
-def _answered(table: OpenTable, wanted: _WantedFeatures, rule: AgeRule) -> pa.Table:
+    wanted = wanted_features(table.schema, entities, at, columns, on, prefix)
     with ExitStack() as stack:
-        past = held_past(table, stack)
-        columns = rule.columns(past, wanted.given, wanted.features)
-    metadata = {BASIS: rule.basis}
-    if rule.is_final:
-        metadata[FINAL_BEFORE] = str(past.moments.final_before_micros)
+        return answered(held_past(table, stack), wanted, rule)
+
+
+def answered(past: HeldPast, wanted: WantedFeatures, rule: AgeRule) -> pa.Table:
+    """Return the rows of a checked call with their features, while the past is held."""
+    columns = rule.columns(past, wanted.given, wanted.features)
     return pa.Table.from_arrays(
         [*wanted.given.rows.columns, *columns],
-        schema=pa.schema([*wanted.given.rows.schema, *wanted.fields], metadata=metadata),
+        schema=pa.schema(
+            [*wanted.given.rows.schema, *wanted.fields], metadata=metadata_of(past, rule)
+        ),
     )
 
 
-class _WantedFeatures(NamedTuple):
-    """A checked call. features: columns of the table. fields: what they are called in the result."""
-
-    given: EntityRows
-    features: tuple[str, ...]
-    fields: list[pa.Field]
-
-
-def _wanted(
-    table: OpenTable, entities: Any, at: str, columns: Sequence[str] | None, on: Any, prefix: str
-) -> _WantedFeatures:
-    schema = table.schema
-    given = entity_rows(entities, at, on, schema)
-    features = _features(columns, schema)
-    return _WantedFeatures(given, features, _added(given, features, text(prefix, "prefix"), schema))
-
-
-def _features(columns: Sequence[str] | None, schema: TableSchema) -> tuple[str, ...]:
-    if columns is None:
-        return tuple(name for name in schema.names if name not in schema.primary_keys)
-    return schema.chosen(columns)
-
-
-def _added(
-    given: EntityRows, features: Iterable[str], prefix: str, schema: TableSchema
-) -> list[pa.Field]:
-    """Return the fields of the features. Raises InvalidError for one that `entities` has already."""
-    fields = []
-    for name in features:
-        field = schema.arrow_field(name).with_name(prefix + name).with_nullable(True)
-        if field.name in given.rows.column_names:
-            raise InvalidError(
-                f"column {field.name!r} of entities",
-                found="the name of a feature",
-                expected="columns with other names than the features",
-                action="Pass a prefix, rename the column, or leave the feature out of columns.",
-            )
-        fields.append(field)
-    return fields
+def metadata_of(past: HeldPast, rule: AgeRule) -> dict[str, str]:
+    """Return what the result says about itself."""
+    metadata = {BASIS: rule.basis}
+    if rule.is_final:
+        metadata[FINAL_BEFORE] = str(past.moments.final_before_micros)
+    return metadata
