@@ -1,4 +1,4 @@
-"""Commands of tables and their rows: init, copy, ls, schema, write, read, tag, branch, consumer, compact.
+"""Commands of tables and their rows: init, copy, ls, schema, write, read, pit, tag, branch, consumer, compact.
 
 Data only: `commands` describes its use. In the help a group lists the commands of this file first, then those of
 `commands`.
@@ -182,6 +182,64 @@ LOOK: Final = (
             f"widetable read {EXAMPLE} --timestamp 2026-11-27T10:00",
             f"widetable read {EXAMPLE} --filter \"city = 'Oslo'\" --format parquet --output oslo.parquet",
         ),
+    ),
+    Command(
+        "pit",
+        "features",
+        "Add features to the rows of a file, as they were known at the time of each row.",
+        (
+            PATH,
+            argument(
+                "--entities",
+                "The rows, with the primary key and a time: a .parquet, .csv or .arrow file.",
+                metavar="FILE",
+                required=True,
+            ),
+            argument(
+                "--at",
+                "The column of times; without a zone they are UTC (default: %(default)s).",
+                metavar="COLUMN",
+                default="event_timestamp",
+            ),
+            argument(
+                "--columns",
+                "The features, separated by commas; by default all columns but the key.",
+                metavar="NAMES",
+            ),
+            argument(
+                "--on",
+                "The columns of the file that hold the key, separated by commas: column=key, or one name for both.",
+                metavar="COLUMNS",
+            ),
+            argument(
+                "--basis",
+                "known: what a lookup would have returned. event: the newest value by its own time "
+                "(default: %(default)s).",
+                choices=("known", "event"),
+                default="known",
+            ),
+            time("--ttl", "The highest age of a feature; an older one is null."),
+            many(
+                "--event-time",
+                "event: a column of times; of a number its unit: seconds, millis, micros or nanos.",
+                "COLUMN=UNIT",
+            ),
+            flag("--as-known", "event: count only what had been committed by the time of the row."),
+            argument(
+                "--prefix", "A text before the name of each feature.", metavar="TEXT", default=""
+            ),
+            argument(
+                "--format",
+                "The output format; by default the name of the output decides, else it is json.",
+                choices=("json", "csv", "parquet", "table"),
+            ),
+            SOURCE[-1],
+        ),
+        (
+            f"widetable pit {EXAMPLE} --entities labels.parquet --at shown_at --output samples.parquet",
+            f"widetable pit {EXAMPLE} --entities labels.csv --on uid=id --columns city --ttl '7 d'",
+        ),
+        "One row comes out for each row of the file. In CSV keys and times are read as widetable write reads them.",
     ),
 )
 

@@ -57,7 +57,7 @@ CALLS = """
 """.strip().splitlines()
 # They write rows or a script, in formats of their own.
 # cdc needs a database: tests/cdc/test_page.py.
-OTHERS = {"read", "changes", "completion", "cdc"}
+OTHERS = {"read", "pit", "changes", "completion", "cdc"}
 REMOVING = {
     "branch drop PATH side --dry-run": "branch side would be deleted",
     "consumer delete PATH totals --dry-run": "consumer totals would be deleted",

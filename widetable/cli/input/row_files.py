@@ -119,7 +119,7 @@ class _RowFile:
         self._path = path
         self._reader = INPUTS[format or _format_of(path)]
         self._spooled: BinaryIO | None = None
-        with _opened(path) as file, storage_errors(path):
+        with opened(path) as file, storage_errors(path):
             if path == "-" or not file.seekable():
                 self._spooled = spools.enter_context(_spool_file(path))
                 shutil.copyfileobj(file, self._spooled, 1 << 20)
@@ -155,9 +155,9 @@ class _RowFile:
         The inner block turns errors of the system into errors of widetable. An OSError that remains has no errno: Arrow
         raises it for bytes of another form.
         """
-        opened = contextlib.nullcontext(self._spooled) if self._spooled else _opened(self._path)
+        source = contextlib.nullcontext(self._spooled) if self._spooled else opened(self._path)
         try:
-            with opened as file, storage_errors(self._path):
+            with source as file, storage_errors(self._path):
                 yield self._reader(file, self._path)
         except (pa.ArrowException, OSError) as cause:
             raise InvalidError(
@@ -202,7 +202,8 @@ def _format_of(path: str) -> str:
     return _ENDINGS[ending]
 
 
-def _opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+def opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Open a file, or a file: URL, or standard input (-), for reading."""
     if path == "-":
         return contextlib.nullcontext(sys.stdin.buffer)
     with storage_errors(path):

@@ -15,7 +15,7 @@ row of a value of another form, OSError and pyarrow's errors of files that canno
     JSON        4 MB of lines, at least one line      the line
     CSV         4 MB, up to 256 MB for a long row     the row after the line of names: a row may have several lines
 
-All values of a column are converted at once; only if that fails, the wrong value is searched for (`_column`).
+All values of a column are converted at once; only if that fails, the wrong value is searched for (`typed_column`).
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class JsonInput:
             return f"{self.path}, line {numbers[at]}"
 
         columns = [
-            _column([row.get(name) for row in rows], parsed, name, kind, place)
+            typed_column([row.get(name) for row in rows], parsed, name, kind, place)
             for name, kind in types.items()
         ]
         names = [list(row) if len(row) < len(types) else None for row in rows]
@@ -308,7 +308,7 @@ class CsvInput:
             return f"{self.path}, row {first + at + 1}"
 
         columns = [
-            _column(texts, parsed_texts, name, types[name], place)
+            typed_column(texts, parsed_texts, name, types[name], place)
             for name, texts in zip(batch.schema.names, batch.columns, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
@@ -348,7 +348,7 @@ class _Followed(io.RawIOBase):
         return 0
 
 
-def _column(
+def typed_column(
     values: Any,
     convert: Callable[[Any, DataType], pa.Array],
     name: str,

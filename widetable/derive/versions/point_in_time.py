@@ -85,7 +85,10 @@ def point_in_time(
     [{'id': 2, 'label': 1, 'city': 'Bergen'}]
     """
     rule = AgeRule(basis, ttl, event_times, as_known)
-    wanted = wanted_features(table.schema, entities, at, columns, on, prefix)
+    return _read(table, wanted_features(table.schema, entities, at, columns, on, prefix), rule)
+
+
+def _read(table: OpenTable, wanted: WantedFeatures, rule: AgeRule) -> pa.Table:
     with ExitStack() as stack:
         return answered(held_past(table, stack), wanted, rule)
 
