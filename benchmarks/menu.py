@@ -16,6 +16,7 @@ from benchmarks.engine import (
     bench_many_buckets,
     bench_merge,
     bench_planning,
+    bench_point_in_time,
     bench_requests,
     bench_scan,
     bench_start,
@@ -136,6 +137,10 @@ MENU: dict[str, Workload] = {
     "stream_join": Workload(
         "Keep the join of two tables after 1 % more rows in both, against Spark's stream-stream join.",
         bench_stream_join.run,
+    ),
+    "point_in_time": Workload(
+        "Add the features that were known at the time of each row, against as-of joins of DuckDB and Polars.",
+        bench_point_in_time.run,
     ),
     "windows": Workload(
         "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB.",
