@@ -94,6 +94,14 @@ def point_in_time(
     >>> sorted(row.city or "" for row in widetable_spark.point_in_time(labels, users, "at").collect())
     ['', 'Oslo']
     """
+    given = PastArguments(at, columns, on, basis, ttl, event_times, prefix, as_known)
+    return _with_features(df, path_or_table, given)
+
+
+def _with_features(
+    df: DataFrame, path_or_table: Table | str | os.PathLike[str], given: PastArguments
+) -> DataFrame:
+    """Check the arguments in the driver, and return the DataFrame with the features."""
     if not isinstance(df, DataFrame):
         raise arguments.refused(df, "df", "a DataFrame")
     session = session_of(df.sparkSession)
@@ -106,13 +114,9 @@ def point_in_time(
         )
     table = path_or_table if isinstance(path_or_table, Table) else Table.open(path_or_table)
     ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
-    past = plan_point_in_time(
-        checked_arrow_schema(df.schema, "Cast or drop the column before the call."),
-        table,
-        PastArguments(at, columns, on, basis, ttl, event_times, prefix, as_known),
-        str.casefold if ignores_case else str,
-        int(session.conf.get("spark.sql.shuffle.partitions") or 1),
-    )
+    left = checked_arrow_schema(df.schema, "Cast or drop the column before the call.")
+    tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
+    past = plan_point_in_time(left, table, given, str.casefold if ignores_case else str, tasks)
     check_collations(field for field in df.schema if field.name in past.key_columns)
     return _mapped(df, past)
 
