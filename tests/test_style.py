@@ -21,6 +21,7 @@ EXECUTING_CALLS = {"eval", "exec", "compile", "__import__"}
 PACKAGES = (
     "widetable",
     "cdc/widetable_cdc",
+    "featurestore/widetable_feast",
     "lookup/widetable_lookup",
     "meta/widetable_meta",
     "spark/widetable_spark",
@@ -45,6 +46,7 @@ COUNTING = {
     "operations",
     "read",
     "widetable_cdc",
+    "widetable_feast",
     "widetable_spark",
 }
 COUNTED = re.compile(

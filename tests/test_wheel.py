@@ -59,6 +59,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     for folder in (
         "widetable",
         "cdc/widetable_cdc",
+        "featurestore/widetable_feast",
         "lookup/widetable_lookup",
         "meta/widetable_meta",
         "spark/widetable_spark",
@@ -74,6 +75,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     assert {name.split("/")[0].partition("-")[0] for name in held} == {
         "widetable",
         "widetable_cdc",
+        "widetable_feast",
         "widetable_lookup",
         "widetable_meta",
         "widetable_spark",

@@ -49,6 +49,14 @@ TAKEN = {
         "py",
     ): "tests/widetable/derive/loading/test_torch_rows.py::test_the_page_does_what_it_says",
     (
+        "docs/from-feast.md",
+        "py",
+    ): "tests/feast/test_page.py::test_the_page_does_what_it_says",
+    (
+        "docs/from-feast.md",
+        "yaml",
+    ): "tests/feast/test_page.py::test_the_page_does_what_it_says",
+    (
         "docs/meta-service.md",
         "python",
     ): "tests/meta/test_docs_page.py::test_the_page_does_what_it_says",

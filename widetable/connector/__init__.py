@@ -9,6 +9,7 @@ as stable as those names.
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
     pasts       plan_point_in_time: PastTasks ─► numbered(rows), answered(rows) in each task
     upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
+    past        row_versions(table, columns): each version that the history and the snapshots have
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
     warnings    warn, by a WarningCode
@@ -41,6 +42,7 @@ from widetable.connector.change_streams import ChangeStream, change_stream
 from widetable.connector.commits import BatchCommits, batch_commits, root_commits
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
+from widetable.connector.past_rows import row_versions
 from widetable.connector.past_tasks import PastTasks, plan_point_in_time
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
@@ -169,6 +171,7 @@ __all__ = [
     "plan_point_in_time",
     "plan_write",
     "root_commits",
+    "row_versions",
     "size_text",
     "split_storage_options",
     "start_of",
