@@ -20,7 +20,25 @@ from widetable.table import Table
 
 
 def row_versions(table: Table, columns: Sequence[str]) -> pa.Table:
-    """Return the versions of all rows that the table has now. columns: besides the key."""
+    """Read the versions of all rows that a table has now.
+
+    Parameters
+    ----------
+    table : Table
+        The table, with or without a history.
+    columns : list of str
+        The columns to read besides the key.
+
+    Returns
+    -------
+    pyarrow.Table
+        The key, the columns, and `_from`, `_snapshot`, `_place` and `_deleted`, a row for each version.
+
+    Raises
+    ------
+    NotFoundError
+        Versions between the history and the snapshots are missing, or there is no such column.
+    """
     with ExitStack() as stack:
         past = held_past(table, stack)
         keys = table.scan(columns=list(table.schema.primary_keys)).to_arrow().combine_chunks()

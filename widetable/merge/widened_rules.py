@@ -94,8 +94,8 @@ def _check_columns(schema: TableSchema, widen: WidenOption) -> None:
         if not schema.field(name).type.nullable:
             raise _wrong(widen, f"the column {name!r} NOT NULL, which it widens", "a nullable one")
         column = aggregate_column(schema, name)
-        if column is not None and not _replaces(column, function_of(column)):
-            replacing = [repr(n) for n, each in AGGREGATES.items() if _replaces(column, each)]
+        if column is not None and not replaces(column, function_of(column)):
+            replacing = [repr(n) for n, each in AGGREGATES.items() if replaces(column, each)]
             raise _wrong(
                 widen,
                 f"the function {column.function!r} of the column {name!r}, which it widens",
@@ -103,8 +103,8 @@ def _check_columns(schema: TableSchema, widen: WidenOption) -> None:
             )
 
 
-def _replaces(column: AggregateColumn, function: Aggregate) -> bool:
-    """Whether the last record replaces the value of the column."""
+def replaces(column: AggregateColumn, function: Aggregate) -> bool:
+    """Return whether the last record replaces the value of the column."""
     return function.grouping(column) is Grouping.LAST
 
 

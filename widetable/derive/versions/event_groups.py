@@ -24,7 +24,9 @@ import pyarrow as pa
 
 from widetable.arguments import mapping, names, one_of, refused
 from widetable.errors import InvalidError
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.engine import engine_of
+from widetable.merge.widened_rules import replaces
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 
@@ -123,6 +125,6 @@ def _is_replaced(schema: TableSchema, name: str) -> bool:
     """Return whether the newest record alone says the value of a column."""
     filled = engine_of(schema).filled_columns(schema).get(name)
     if filled is not None:
-        return filled.function == "last_value"
-    is_partial = schema.typed_options.get(opt.MERGE_ENGINE) == "partial-update"
-    return not is_partial or bool(schema.groups_of([name]))
+        return replaces(filled, function_of(filled))
+    # A null of another column of partial-update leaves the value as it is.
+    return bool(schema.groups_of([name]) or engine_of(schema).effective_nulls(schema, [name]))
