@@ -8,7 +8,7 @@ VENV := .venv/bin/python
 STAMP := .venv/setup.stamp
 FLOOR := .venv-floor/bin/python
 FLOOR_STAMP := .venv-floor/setup.stamp
-SOURCES := $(wildcard widetable cdc/widetable_cdc featurestore/widetable_feast lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples docs/site)
+SOURCES := $(wildcard widetable cdc/widetable_cdc ml/widetable_feast lookup/widetable_lookup meta/widetable_meta spark/widetable_spark spark/pyspark_widetable tests benchmarks examples docs/site)
 ARGS ?=
 PYTHON ?= python3
 

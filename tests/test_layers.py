@@ -99,14 +99,14 @@ STAGE_OF = {name: index for index, stage in enumerate(STAGES) for name in stage}
 FOLDERS = {
     "widetable": ROOT / "widetable",
     "widetable_cdc": ROOT / "cdc/widetable_cdc",
-    "widetable_feast": ROOT / "featurestore/widetable_feast",
+    "widetable_feast": ROOT / "ml/widetable_feast",
     "widetable_lookup": ROOT / "lookup/widetable_lookup",
     "widetable_meta": ROOT / "meta/widetable_meta",
     "widetable_spark": ROOT / "spark/widetable_spark",
     "pyspark_widetable": ROOT / "spark/pyspark_widetable",
 }
 # Where the packages lie.
-TOP = ("widetable", "cdc", "featurestore", "lookup", "meta", "spark")
+TOP = ("widetable", "cdc", "ml", "lookup", "meta", "spark")
 _ENGINE = {"widetable", "fastavro", "numba", "numpy", "pyarrow", "pyroaring", "sqlglot"}
 _CDC = {
     "widetable_cdc",

@@ -21,7 +21,7 @@ EXECUTING_CALLS = {"eval", "exec", "compile", "__import__"}
 PACKAGES = (
     "widetable",
     "cdc/widetable_cdc",
-    "featurestore/widetable_feast",
+    "ml/widetable_feast",
     "lookup/widetable_lookup",
     "meta/widetable_meta",
     "spark/widetable_spark",

@@ -59,7 +59,7 @@ def test_wheel_holds_every_module_and_marker(wheel: Path) -> None:
     for folder in (
         "widetable",
         "cdc/widetable_cdc",
-        "featurestore/widetable_feast",
+        "ml/widetable_feast",
         "lookup/widetable_lookup",
         "meta/widetable_meta",
         "spark/widetable_spark",

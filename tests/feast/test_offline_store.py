@@ -190,6 +190,44 @@ def test_features_as_they_were_known_by_the_commit(tmp_path: Path) -> None:
     assert values(found, "town") == [None, "Oslo", "Rome", None]
 
 
+def test_without_entities_the_columns_are_there(store: FeatureStore) -> None:
+    none = entities(ENTITIES[0]).iloc[:0]
+    found = store.get_historical_features(none, ["scores:f"]).to_arrow()
+    assert found.num_rows == 0
+    assert found.column_names == ["user", "item", "event_timestamp", "label", "f"]
+
+
+def test_a_source_without_a_created_timestamp_counts_what_came_later(store: FeatureStore) -> None:
+    store.apply([view("any", created_timestamp_column=None)])
+    how = {"filter_by_created_timestamp": True}
+    assert values(store.get_historical_features(entities(), ["any:f"], **how).to_df()) == CASE_1
+    both = store.get_historical_features(
+        entities(), ["any:f", "scores:f"], full_feature_names=True, **how
+    ).to_df()
+    assert values(both, "any__f") == CASE_1
+    assert values(both, "scores__f") == CASE_2
+
+
+@pytest.mark.parametrize("unit", ["seconds", "millis", "micros", "nanos"])
+def test_times_may_be_numbers(tmp_path: Path, unit: str) -> None:
+    factor = {"seconds": 1, "millis": 10**3, "micros": 10**6, "nanos": 10**9}[unit]
+    columns = {"user": "BIGINT", "f": "INT", "seen": "BIGINT"}
+    options = {"sequence.field": "seen"}
+    timed = TimedTable(tmp_path / "warehouse", columns, ["user"], options)
+    for number in (10, 20):
+        timed.write(number * MINUTE, {"user": 1, "f": number, "seen": number * 60 * factor})
+    store = store_of(tmp_path / "repo", tmp_path / "warehouse")
+    source = WidetableSource(table="db.t", timestamp_field="seen", timestamp_unit=unit)
+    fields = [Field(name="user", dtype=Int64), Field(name="f", dtype=Int32)]
+    store.apply(
+        [USER, FeatureView(name="n", entities=[USER], ttl=None, schema=fields, source=source)]
+    )
+    frame = pd.DataFrame({"user": [1, 1], "event_timestamp": [minute(15), minute(25)]})
+    assert values(store.get_historical_features(frame, ["n:f"]).to_df()) == [10, 20]
+    store.materialize(minute(1), minute(15))
+    assert store.get_online_features(["n:f"], [{"user": 1}]).to_dict()["f"] == [10]
+
+
 def test_a_view_on_demand_is_computed_from_the_features(store: FeatureStore) -> None:
     def doubled(rows: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame({"twice": rows["f"] * 2.0})
@@ -213,8 +251,14 @@ def test_what_does_not_fit_is_refused_by_name(store: FeatureStore) -> None:
         store.get_historical_features(entities(), ["scores:f", "scores:f"])
     with pytest.raises(wt.InvalidError, match="created_timestamp_column"):
         WidetableSource(table="db.t", created_timestamp_column="written_at")
+    with pytest.raises(wt.InvalidError, match="timestamp_unit"):
+        WidetableSource(table="db.t", timestamp_field="seen", timestamp_unit="weeks")
+    no_time = entities(*ENTITIES[:2])
+    no_time.loc[1, "event_timestamp"] = pd.NaT
+    with pytest.raises(wt.InvalidError, match="'event_timestamp' of entities: found null in row 1"):
+        store.get_historical_features(no_time, ["scores:f"]).to_df()
     job = store.get_historical_features(
         entities(ENTITIES[0]).assign(item=["not a number"]), ["scores:f"]
     )
-    with pytest.raises(wt.InvalidError, match="column 'item' of the entities"):
+    with pytest.raises(wt.InvalidError, match="column 'item' of the rows"):
         job.to_df()

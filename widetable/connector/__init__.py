@@ -46,6 +46,7 @@ from widetable.connector.past_rows import row_versions
 from widetable.connector.past_tasks import PastTasks, plan_point_in_time
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.versions.event_groups import UNITS as EVENT_TIME_UNITS
 from widetable.derive.versions.planned_past import PastArguments
 from widetable.format.human_units import duration_text, last_seen_text, size_text, time_text
 from widetable.format.row_budget import BATCH_BYTES, pieces
@@ -98,6 +99,7 @@ __all__ = [
     "BARRIER_OFFSET_VERSION",
     "BATCH_BYTES",
     "CHANGE_FORMS",
+    "EVENT_TIME_UNITS",
     "LOOKS_BACK",
     "RENEWAL_MILLIS",
     "ROW_KIND_COLUMN",

@@ -29,7 +29,7 @@ PURE: Final = (
 )
 # Files besides the pure layers: a module that everybody imports touches hundreds.
 MOST_TOUCHED: Final = 30
-_SOURCES: Final = ("widetable/", "cdc/", "featurestore/", "lookup/", "meta/", "spark/")
+_SOURCES: Final = ("widetable/", "cdc/", "ml/", "lookup/", "meta/", "spark/")
 
 
 class Choice(NamedTuple):
@@ -81,7 +81,7 @@ def imported(source: str) -> frozenset[str]:
 
 def _module(path: str) -> str:
     inner = path
-    for folder in ("cdc/", "featurestore/", "lookup/", "meta/", "spark/"):
+    for folder in ("cdc/", "ml/", "lookup/", "meta/", "spark/"):
         inner = inner.removeprefix(folder)
     return inner.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 

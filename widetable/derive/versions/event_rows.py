@@ -5,9 +5,9 @@
 
 For each group of features: the newest version whose own time is not after the row's. Of equal times the one counts that
 the other columns of the order say, and of those that are equal the one that was written last: by `_from`, then
-`_snapshot`, then `_place`. With `as_known` only versions count that had been written
-by the row's time. A version without a time of its own is none for the group: so a delete ends a feature only where the
-record that deletes has a time, as with the changelog producer `input`; from then on the feature is null.
+`_snapshot`, then `_place`. With `as_known` only versions count that had been written by the row's time. A version
+without a time of its own is none for the group: so a delete ends a feature only where the record that deletes has a
+time, as with the changelog producer `input`; from then on the feature is null.
 
 In: the versions of the keys, their times, groups, and a limit of age. Out: one column per feature. Raises NotFoundError
 for a time at which a version may have counted that is not kept any more.
@@ -23,15 +23,15 @@ import pyarrow as pa
 
 from widetable.derive.changes.equal_keys import key_numbers, rows_at
 from widetable.derive.versions.as_of import last_known_until, last_until
-from widetable.derive.versions.entity_rows import micros_of
 from widetable.derive.versions.event_groups import EventGroup
+from widetable.derive.versions.event_micros import event_micros
 from widetable.derive.versions.snapshot_moments import Oldest, check_not_before
 from widetable.derive.versions.version_rows import VersionRows
 from widetable.kernels.array_types import Positions
-from widetable.kernels.arrow_buffers import fixed_values, one_array, valid_of
+from widetable.kernels.arrow_buffers import one_array, valid_of
 from widetable.schema.history_columns import FROM, PLACE, SNAPSHOT
 
-_PER_SECOND: Final = {"seconds": 1, "millis": 1000, "micros": 1_000_000}
+_FIRST_MICROS: Final = np.iinfo(np.int64).min
 
 
 def event_rows(
@@ -52,7 +52,7 @@ def event_rows(
         if group.by_rows:
             is_dated = is_dated & (versions.numbers(PLACE) == 0)
         dated = versions.where(is_dated)
-        times = _micros(dated.rows.column(group.time), group)
+        times = event_micros(dated.rows.column(group.time), group.time, group.unit)
         _check_reach(dated, times, at_micros, oldest)
         ties = _ranks(dated, group)
         dated, order = dated.sorted_by(
@@ -66,7 +66,9 @@ def event_rows(
             places = last_until(times, dated.firsts, dated.counts, at_micros)
         places[np.append(dated.is_deleted, True)[places]] = -1
         if limit_micros is not None:
-            places[at_micros - np.append(times, 0)[places] > limit_micros] = -1
+            # The difference of two times may not fit their type; what is subtracted here always does.
+            oldest_micros = np.maximum(at_micros, _FIRST_MICROS + limit_micros) - limit_micros
+            places[np.append(times, 0)[places] < oldest_micros] = -1
         rows = rows_at(dated.rows.select(list(group.features)), places)
         columns |= {name: one_array(rows.column(name)) for name in group.features}
     return columns
@@ -78,19 +80,6 @@ def _ranks(dated: VersionRows, group: EventGroup) -> list[Positions]:
         return []
     (ranks,) = key_numbers([dated.rows], group.ties)
     return [-ranks if group.is_descending else ranks]
-
-
-def _micros(column: pa.ChunkedArray, group: EventGroup) -> Positions:
-    """Return the times of a group, all of which are there."""
-    if group.unit is None:
-        return micros_of(column, group.time)
-    numbers: Positions = fixed_values(one_array(column.cast(pa.int64())), np.int64)
-    if group.unit == "nanos":
-        return np.floor_divide(numbers, 1000)
-    factor = 1_000_000 // _PER_SECOND[group.unit]
-    # A number too large for microseconds is later, or earlier, than all times.
-    most = np.iinfo(np.int64).max // factor
-    return np.multiply(np.clip(numbers, -most, most), factor)
 
 
 def _check_reach(

@@ -108,6 +108,19 @@ def test_case_3_the_limit_of_age_is_inclusive(tmp_path: Path, is_fed: bool) -> N
     assert known["f"].to_pylist() == [3, None, 4, None]
 
 
+def test_an_age_that_no_number_holds_is_too_old(tmp_path: Path) -> None:
+    timed = clicks(tmp_path)
+    timed.write(10, {"id": 1, "clicked_at": -(2**63), "clicks": "A"})
+    rows = moments([{"id": 1, "at": 5_000_000_000_000}])
+    for unit in ("seconds", "millis", "micros", "nanos"):
+        how: dict[str, Any] = {"basis": "event", "event_times": {"clicked_at": unit}}
+        assert timed.table.point_in_time(rows, "at", ["clicks"], **how)["clicks"].to_pylist() == [
+            "A"
+        ]
+        young = timed.table.point_in_time(rows, "at", ["clicks"], ttl="60 min", **how)
+        assert young["clicks"].to_pylist() == [None], unit
+
+
 def clicks(folder: Path, **options: str) -> TimedTable:
     columns = {"id": "BIGINT", "clicked_at": "BIGINT", "clicks": "STRING"}
     given = {"merge-engine": "partial-update", "fields.clicked_at.sequence-group": "clicks"}

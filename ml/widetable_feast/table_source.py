@@ -26,6 +26,7 @@ from feast.type_map import pa_to_feast_value_type
 from feast.value_type import ValueType
 
 from widetable import Catalog, InvalidError, Table
+from widetable.connector import EVENT_TIME_UNITS, arguments
 
 # The time of the commit of a version; what a history table calls it.
 COMMIT_TIME: Final = "_from"
@@ -66,7 +67,7 @@ class WidetableSource(DataSource):
         Raises
         ------
         InvalidError
-            The created timestamp is a column.
+            The created timestamp is a column, or the unit is none of the four.
         """
         if created_timestamp_column not in (None, "", COMMIT_TIME):
             raise InvalidError(
@@ -75,6 +76,8 @@ class WidetableSource(DataSource):
                 expected=f"{COMMIT_TIME!r} or None: the table knows when each version was committed",
                 action=f"Pass {COMMIT_TIME!r}.",
             )
+        if timestamp_unit is not None:
+            arguments.one_of(timestamp_unit, EVENT_TIME_UNITS, "timestamp_unit")
         super().__init__(
             name=name or table,
             timestamp_field=timestamp_field,

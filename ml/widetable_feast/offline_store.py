@@ -35,7 +35,7 @@ from pydantic import StrictStr
 
 from widetable import InvalidError, UnsupportedError
 from widetable_feast.retrieval import WidetableRetrievalJob
-from widetable_feast.training_rows import training_rows
+from widetable_feast.training_rows import table_column, training_rows
 from widetable_feast.versions import Versions
 from widetable_feast.view_request import ViewRequest, table_source, view_requests
 
@@ -110,12 +110,12 @@ class WidetableOfflineStore(OfflineStore):
         end_date: datetime,
     ) -> RetrievalJob:
         """Return a job for the newest version of each key whose time is in the range, both ends with it."""
-        source = table_source(data_source, "materialize")
+        columns = (tuple(join_key_columns), tuple(feature_name_columns), timestamp_field)
         wanted = Versions(
-            tuple(join_key_columns), tuple(feature_name_columns), created_timestamp_column
+            table_source(data_source, "materialize"), *columns, created_timestamp_column
         )
         return WidetableRetrievalJob(
-            lambda: wanted.newest(wanted.read(config, source, start_date, end_date), source)
+            lambda: wanted.shown(wanted.newest(wanted.read(config, start_date, end_date)))
         )
 
     @staticmethod
@@ -130,12 +130,12 @@ class WidetableOfflineStore(OfflineStore):
         end_date: datetime | None = None,
     ) -> RetrievalJob:
         """Return a job for all versions whose time is in the range, both ends with it."""
-        source = table_source(data_source, "a range of versions")
+        columns = (tuple(join_key_columns), tuple(feature_name_columns), timestamp_field)
         wanted = Versions(
-            tuple(join_key_columns), tuple(feature_name_columns), created_timestamp_column
+            table_source(data_source, "materialize"), *columns, created_timestamp_column
         )
         return WidetableRetrievalJob(
-            lambda: wanted.shown(wanted.read(config, source, start_date, end_date), source)
+            lambda: wanted.shown(wanted.read(config, start_date, end_date))
         )
 
     @staticmethod
@@ -156,8 +156,8 @@ class WidetableOfflineStore(OfflineStore):
                 expected=f"the key of {target.path}, with {', '.join(missing)}",
                 action="Add the columns of the key.",
             )
-        fields = [target.schema.arrow_field(name) for name in names]
-        target.write(table.select(names).cast(pa.schema(fields)))
+        columns = {name: table_column(table, name, target, name) for name in names}
+        target.write(pa.table(columns))
         if progress is not None:
             progress(table.num_rows)
 
