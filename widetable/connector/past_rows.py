@@ -60,5 +60,5 @@ def row_versions(
         batches = keys.to_batches() or [pa.RecordBatch.from_pylist([], keys.schema)]
         rows = past_versions(past, batches[0], [name for name in read if name not in key]).rows
     rows = rows.filter(pc.is_valid(rows[time]))
-    micros = pa.array(event_micros(rows[time], time, unit))
+    micros = pa.array(event_micros(rows[time], unit))
     return rows.append_column("_time", micros.cast(_UTC))

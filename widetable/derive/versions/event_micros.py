@@ -14,17 +14,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from widetable.derive.versions.entity_rows import micros_of
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import fixed_values, one_array
+from widetable.operations.windows.time_micros import time_micros
 
 _PER_SECOND: Final = {"seconds": 1, "millis": 1000, "micros": 1_000_000}
 
 
-def event_micros(column: pa.ChunkedArray, name: str, unit: str | None) -> Positions:
-    """Return the times. name: of the column, for messages."""
+def event_micros(column: pa.ChunkedArray, unit: str | None) -> Positions:
+    """Return the times."""
     if unit is None:
-        return micros_of(column, name)
+        return time_micros(one_array(column))
     numbers: Positions = fixed_values(one_array(column.cast(pa.int64())), np.int64)
     if unit == "nanos":
         return np.floor_divide(numbers, 1000)

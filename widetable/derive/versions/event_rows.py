@@ -52,7 +52,7 @@ def event_rows(
         if group.by_rows:
             is_dated = is_dated & (versions.numbers(PLACE) == 0)
         dated = versions.where(is_dated)
-        times = event_micros(dated.rows.column(group.time), group.time, group.unit)
+        times = event_micros(dated.rows.column(group.time), group.unit)
         _check_reach(dated, times, at_micros, oldest)
         ties = _ranks(dated, group)
         dated, order = dated.sorted_by(

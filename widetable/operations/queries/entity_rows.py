@@ -24,7 +24,7 @@ from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import one_array
 from widetable.messages.counted import counted
 from widetable.operations.queries.lookup_keys import rows_of
-from widetable.operations.windows.tile_rows import micros_of
+from widetable.operations.windows.tile_rows import checked_micros
 from widetable.schema.table_schema import TableSchema
 from widetable.write.row_source import row_source
 
@@ -44,8 +44,9 @@ def entity_rows(
 ) -> TimedEntities:
     """Convert rows that have a time each. on: the caller's columns to those of the table; other names are equal."""
     chosen = _names_of(entity, on)
-    given = _as_table(entities, schema, chosen)
-    return TimedEntities(given, entity_keys(given, schema, chosen), _times(given, text(at, "at")))
+    given = given_rows(entities, schema, chosen)
+    keys = entity_keys(given, schema, chosen)
+    return TimedEntities(given, keys, checked_micros(entity_times(given, text(at, "at"))))
 
 
 def key_table(
@@ -54,7 +55,7 @@ def key_table(
     """Convert the keys of a session: rows with columns, or the values of an entity of one column."""
     chosen = _names_of(entity, on)
     single = next(iter(chosen.values())) if len(chosen) == 1 else None
-    given = _as_table(keys, schema, chosen, single)
+    given = given_rows(keys, schema, chosen, single)
     return given, entity_keys(given, schema, chosen)
 
 
@@ -80,10 +81,12 @@ def _names_of(entity: Sequence[str], on: Any) -> dict[str, str]:
     return {key: chosen.get(key, key) for key in entity}
 
 
-def _as_table(
+def given_rows(
     entities: Any, schema: TableSchema, chosen: Mapping[str, str], single: str | None = None
 ) -> pa.Table:
-    """Return the caller's rows. Python's values are converted as writes convert them, Arrow's keep their types."""
+    """Return the caller's rows. chosen: key columns to the caller's columns. Python's values are converted as writes
+    convert them, Arrow's keep their types.
+    """
     fields = tuple(replace(schema.field(key), name=name) for key, name in chosen.items())
     source = row_source(entities, replace(schema, fields=fields), single)
     batches = list(source.batches)
@@ -119,7 +122,8 @@ def one_column(given: pa.Table, name: str) -> pa.ChunkedArray:
     return given.column(name)
 
 
-def _times(given: pa.Table, at: str) -> Positions:
+def entity_times(given: pa.Table, at: str) -> pa.Array:
+    """Return the column of times, without nulls: TIMESTAMP or DATE."""
     column = one_array(one_column(given, at))
     if column.null_count and len(column):
         row = int(column.is_null().to_numpy(zero_copy_only=False).argmax())
@@ -129,13 +133,13 @@ def _times(given: pa.Table, at: str) -> Positions:
             expected="a time in each row",
             action="Leave the row out, or give it a time.",
         )
-    if pa.types.is_date32(column.type) or pa.types.is_null(column.type):
-        column = column.cast(pa.timestamp("s"))
-    if not pa.types.is_timestamp(column.type):
+    if pa.types.is_null(column.type):
+        return column.cast(pa.timestamp("us"))
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         raise InvalidError(
             f"column {at!r} of the entities",
             found=f"the type {column.type}",
             expected="a timestamp, or a date, which is its midnight; without a zone it is UTC",
             action="Convert the column to timestamps.",
         )
-    return micros_of(column)
+    return column

@@ -30,6 +30,7 @@ from widetable.errors import InvalidError
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.windows.tile_ranges import first_at_least
+from widetable.operations.windows.time_micros import time_micros
 from widetable.operations.windows.window_plan import MICROS, WindowPlan
 
 # Beyond it, the microseconds of a time and of a window before it may not fit into 64 bits.
@@ -70,28 +71,24 @@ class Span(NamedTuple):
 
 def tile_rows(rows: pa.Table, plan: WindowPlan, firsts: Positions, counts: Positions) -> TileRows:
     """Make the rows of a table that has the columns of the plan."""
-    tiles = micros_of(one_array(rows.column(plan.tile)))
+    tiles = checked_micros(one_array(rows.column(plan.tile)))
     _check_starts(rows, tiles, plan)
     values = dict.fromkeys(window.column for window in plan.windows)
     return TileRows(tiles, {name: one_array(rows.column(name)) for name in values}, firsts, counts)
 
 
-def micros_of(times: pa.Array) -> Positions:
-    """Return the times without nulls in microseconds, rounded down. Raises InvalidError for a time that is too far."""
-    unit = times.type.unit
-    numbers: Positions = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    if unit == "ns":
-        return numbers // 1000
-    factor = {"s": 1_000_000, "ms": 1000, "us": 1}[unit]
-    far = np.abs(numbers // 2) > FARTHEST // factor // 2
+def checked_micros(times: pa.Array) -> Positions:
+    """Return the times in microseconds. Raises InvalidError for one from which no window can be reached."""
+    micros = time_micros(times)
+    far = np.abs(micros // 2) > FARTHEST // 2
     if far.any():
         raise InvalidError(
             "times",
-            found=f"a time that is {numbers[far.argmax()]} {unit} after 1970, in row {far.argmax()}",
+            found=f"a time that is {micros[far.argmax()]} us after 1970, in row {far.argmax()}",
             expected=f"times within {FARTHEST} us of 1970",
             action="Correct the time.",
         )
-    return np.ascontiguousarray(numbers * factor if factor > 1 else numbers)
+    return micros
 
 
 def joined_columns(levels: Sequence[TileRows]) -> dict[str, pa.Array]:
