@@ -223,8 +223,8 @@ class BatchLoader(AbstractContextManager["BatchLoader"]):
         Raises
         ------
         InvalidError
-            The state is none, or belongs to another order of batches: another seed, filter, global batch, or without
-            `global_batch` another number of ranks.
+            The state is none, or belongs to another order of batches: another seed, another global batch, a filter
+            that keeps another number of rows, or without `global_batch` another number of ranks.
         NotFoundError
             The snapshot of the state has expired.
 
