@@ -255,7 +255,9 @@ def test_what_does_not_fit_is_refused_by_name(store: FeatureStore) -> None:
         WidetableSource(table="db.t", timestamp_field="seen", timestamp_unit="weeks")
     no_time = entities(*ENTITIES[:2])
     no_time.loc[1, "event_timestamp"] = pd.NaT
-    with pytest.raises(wt.InvalidError, match="'event_timestamp' of the entities: found null in row 1"):
+    with pytest.raises(
+        wt.InvalidError, match="'event_timestamp' of the entities: found null in row 1"
+    ):
         store.get_historical_features(no_time, ["scores:f"]).to_df()
     job = store.get_historical_features(
         entities(ENTITIES[0]).assign(item=["not a number"]), ["scores:f"]
