@@ -24,6 +24,7 @@ from widetable.derive.upkeep.incremental import change_batches, changes, scan_ch
 from widetable.derive.upkeep.inspector import Inspector
 from widetable.derive.upkeep.upkeep import maintain, maintainer
 from widetable.derive.versions.point_in_time import point_in_time
+from widetable.derive.versions.timed_windows import windows
 from widetable.operations.compaction.compaction import compact
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.repair import repair
@@ -56,7 +57,6 @@ from widetable.operations.queries.follow import follow
 from widetable.operations.queries.lookup_session import lookup_session
 from widetable.operations.queries.table_html import table_html
 from widetable.operations.queries.table_read import lookup, lookup_prefix, scan
-from widetable.operations.queries.table_windows import windows
 from widetable.operations.writes.delete import delete, delete_keys, drop_partitions
 from widetable.operations.writes.find_commit import find_commit
 from widetable.operations.writes.table_commit import (

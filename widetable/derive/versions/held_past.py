@@ -29,7 +29,7 @@ from widetable.derive.versions.snapshot_moments import (
 )
 from widetable.derive.versions.version_rows import known_versions, version_rows
 from widetable.errors import NotFoundError
-from widetable.kernels.array_types import Positions
+from widetable.kernels.array_types import Mask, Positions
 from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.newest_snapshot import held, held_newest
 from widetable.operations.handle.open_table import OpenTable
@@ -58,17 +58,29 @@ class HeldPast(NamedTuple):
     def oldest(self) -> Oldest:
         return self.moments.oldest if self.history is None else self.history.oldest
 
+    @property
+    def until_id(self) -> int:
+        """The snapshot up to which the history goes, 0 without one."""
+        return 0 if self.history is None else self.history.until_id
+
+    def places_of(self, at_micros: Positions) -> tuple[Positions, Mask]:
+        """Return the place of the snapshot of each time, -1 for none, and whether the history does not have it.
+
+        Raises NotFoundError for a time that neither the history nor the snapshots cover.
+        """
+        places = self.moments.chosen(self.table, at_micros)
+        is_recent = np.append(self.moments.ids, 0)[places] > self.until_id
+        check_not_before(
+            self.oldest, at_micros, ~is_recent & (at_micros < self.oldest.millis * 1000)
+        )
+        return places, is_recent
+
     def known_rows(
         self, keys: pa.RecordBatch, at_micros: Positions, columns: Sequence[str]
     ) -> pa.Table:
         """Return the row of each key as it was known at its time; nulls where it was not there."""
-        places = self.moments.chosen(self.table, at_micros)
+        places, is_recent = self.places_of(at_micros)
         ids = np.append(self.moments.ids, 0)[places]
-        until_id = 0 if self.history is None else self.history.until_id
-        is_recent = ids > until_id
-        check_not_before(
-            self.oldest, at_micros, ~is_recent & (at_micros < self.oldest.millis * 1000)
-        )
         recent = np.flatnonzero(is_recent)
         read_ids = np.append(self.moments.ids, 0)[self.moments.read_at(places[recent])]
         rows = known_rows(self.table, keys.take(pa.array(recent)), read_ids, columns)

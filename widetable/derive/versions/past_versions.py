@@ -9,7 +9,7 @@ The cost of snapshots that are not in the history is that of their commits. Rais
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,14 @@ from widetable.derive.changes.equal_keys import distinct_rows, key_numbers, rows
 from widetable.derive.versions.held_past import HeldPast
 from widetable.derive.versions.history_table import history_schema
 from widetable.derive.versions.snapshot_versions import (
+    first_versions,
     record_versions,
     rows_as_versions,
     snapshot_versions,
 )
 from widetable.derive.versions.version_rows import VersionRows, version_rows
+from widetable.format.snapshot import Snapshot
+from widetable.operations.handle.open_table import OpenTable
 from widetable.schema.history_columns import DELETED, FROM, HISTORY_COLUMNS, PLACE, SNAPSHOT
 
 
@@ -40,7 +43,8 @@ def past_versions(past: HeldPast, keys: pa.RecordBatch, columns: Sequence[str]) 
             return version_rows(history.table, history.snapshot_id, keys, own).by_snapshot()
         stored = version_rows(history.table, history.snapshot_id, _batch(wanted), own)
         parts.append(stored.rows.select(names))
-    parts.extend(_recent(past, wanted, parts, names))
+    stored_rows = parts.copy()
+    parts.extend(recent_versions(past, wanted, names, lambda time: _after(stored_rows, time)))
     return _by_key(keys, parts, key, names, past)
 
 
@@ -49,40 +53,63 @@ def _batch(rows: pa.Table) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
 
 
-def _recent(
-    past: HeldPast, keys: pa.Table, before: Sequence[pa.Table], names: Sequence[str]
+def recent_versions(
+    past: HeldPast,
+    keys: pa.Table,
+    names: Sequence[str],
+    stored_after: Callable[[pa.Scalar], Iterable[pa.Table]],
 ) -> Iterator[pa.Table]:
-    """Yield the versions of these keys in snapshots that the history does not have."""
+    """Yield the versions of these keys in snapshots that the history does not have.
+
+    keys: distinct ones, of all columns of the primary key or of some. names: of the columns that are yielded.
+    stored_after: rows of the history, those whose `_from` is after a time among them.
+    """
     base, moments = past.table, past.moments
-    until_id = 0 if past.history is None else past.history.until_id
-    key, done = keys.column_names, list(before)
+    done: list[pa.Table] = []
     last_millis: int | None = None
     for id, millis, changes in zip(*(each.tolist() for each in moments[:3]), strict=True):
         falls = last_millis is not None and millis < last_millis
         is_first = last_millis is None and past.history is None
         last_millis = millis
-        if id <= until_id or not (changes or falls or is_first):
+        if id <= past.until_id or not (changes or falls or is_first):
             continue
         snapshot = base._committer.snapshots.load(id)
-        new: list[pa.Table] = []
         if is_first:
-            new += [_only(part, keys) for part in record_versions(base, snapshot)]
-            image = rows_as_versions(base, keys, snapshot)
-            new.append(image.filter(pc.invert(image.column(DELETED))))
+            new = list(_first(base, keys, snapshot))
         else:
-            new += [_only(part, keys) for part in snapshot_versions(base, snapshot)]
+            new = [_only(part, keys) for part in snapshot_versions(base, snapshot)]
         if falls:
             time = pa.scalar(millis, pa.int64()).cast(pa.timestamp("ms"))
-            # Those of a lookup may have nulls, for keys that are not there; those of a commit have none.
-            later = [
-                part.filter(pc.greater(part.column(FROM), time)).select(key).cast(keys.schema)
-                for part in done
-            ]
-            again = distinct_rows(pa.concat_tables(later)) if later else keys.slice(0, 0)
+            later = [*stored_after(time), *done]
+            again = _keys_after(base, [_only(part, keys) for part in later], time)
             new.append(rows_as_versions(base, again, snapshot))
         new = [part.select(list(names)) for part in new]
         done += new
         yield from new
+
+
+def _first(base: OpenTable, keys: pa.Table, snapshot: Snapshot) -> Iterator[pa.Table]:
+    """Yield the versions with which a past begins that has no history."""
+    if len(keys.column_names) < len(base.schema.primary_keys):
+        yield from (_only(part, keys) for part in first_versions(base, snapshot))
+        return
+    yield from (_only(part, keys) for part in record_versions(base, snapshot))
+    image = rows_as_versions(base, keys, snapshot)
+    yield image.filter(pc.invert(image.column(DELETED)))
+
+
+def _keys_after(base: OpenTable, parts: Sequence[pa.Table], time: pa.Scalar) -> pa.Table:
+    """Return the keys of the versions after a time, each once."""
+    names = list(base.schema.primary_keys)
+    fields = [base.schema.arrow_field(name) for name in names]
+    # Those of a lookup may have nulls, for keys that are not there; those of a commit have none.
+    schema = pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
+    rows = [part.select(names).cast(schema) for part in _after(parts, time)]
+    return distinct_rows(pa.concat_tables([schema.empty_table(), *rows]))
+
+
+def _after(parts: Sequence[pa.Table], time: pa.Scalar) -> list[pa.Table]:
+    return [part.filter(pc.greater(part.column(FROM), time)) for part in parts]
 
 
 def _only(versions: pa.Table, keys: pa.Table) -> pa.Table:

@@ -129,11 +129,11 @@ def _wide_differences(prefix: Order, starts: Positions, ends: Positions, sums: O
 
 
 def float_sums(values: Floats, starts: Positions, ends: Positions) -> Floats:
-    """Return the sums of one range each, added from left to right. starts, ends: int64[w]. An empty range gives 0.
+    """Return the sums of the ranges of each window, one after another, added from left to right. Empty ones give 0.
 
     The first value is copied, so that -0.0 stays -0.0.
     """
-    sums = np.zeros(len(starts), np.float64)
+    sums = np.zeros(starts.shape[1], np.float64)
     _float_sums(_view(values), _view(starts), _view(ends), sums)
     return sums
 
@@ -141,11 +141,17 @@ def float_sums(values: Floats, starts: Positions, ends: Positions) -> Floats:
 @kernel
 def _float_sums(values: Floats, starts: Positions, ends: Positions, sums: Floats) -> None:
     for window in range(len(sums)):
-        if starts[window] < ends[window]:
-            total = values[starts[window]]
-            for row in range(starts[window] + 1, ends[window]):
+        total = np.float64(0)
+        is_first = True
+        for part in range(starts.shape[0]):
+            first, end = starts[part, window], ends[part, window]
+            if is_first and first < end:
+                total = values[first]
+                first = first + 1
+                is_first = False
+            for row in range(first, end):
                 total = total + values[row]
-            sums[window] = total
+        sums[window] = total
 
 
 def greatest_rows(order: Order, starts: Positions, ends: Positions) -> Positions:

@@ -1,12 +1,12 @@
-"""Features over windows of time, for rows with a time each and for keys as of now.
+"""Features over windows of time, for the keys of a lookup session, as of now.
 
-In: entity rows or keys, and windows by name. Out: the rows in their order, with a column for each window; both ways
-give equal values at the same time and snapshot. Raises what `entity_rows`, `window_plan`, `tile_sizes`, `tile_pieces`
-and `window_values` raise, and InvalidError for a session that was opened without a column that is needed.
+In: keys, and windows by name. Out: the keys in their order, with a column for each window; the values are those of
+`Table.windows` at the same time and snapshot. Raises what `entity_rows`, `window_plan`, `tile_sizes`, `tile_pieces` and
+`window_values` raise, and InvalidError for a session that was opened without a column that is needed.
 
-    arguments ─► plan ─► entity rows ─► tiles in [earliest time - longest window, latest time) ─► values ─► columns
+    arguments ─► plan ─► keys ─► tiles that a window covers now ─► values ─► columns
 
-A session finds tiles by key:
+Tiles are found by key:
 
     together     the rows that begin with the keys
     scattered    the tiles of the windows by their whole keys: no more than the longest window has tiles
@@ -23,22 +23,19 @@ import numpy as np
 import pyarrow as pa
 
 from widetable.arguments import flag, refused, text, whole_number
-from widetable.errors import InvalidError, UnsupportedError
+from widetable.errors import InvalidError
 from widetable.kernels.array_types import Positions
 from widetable.messages.counted import counted
-from widetable.operations.handle.chosen_state import chosen_state
-from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.queries.entity_rows import entity_rows, key_table
+from widetable.operations.queries.entity_rows import key_table
 from widetable.operations.queries.lookup_view import LookupView
-from widetable.operations.queries.tile_pieces import exact_tiles, found_tiles, tile_pieces
+from widetable.operations.queries.tile_pieces import exact_tiles, found_tiles
 from widetable.operations.windows.feature_columns import (
     check_names,
     feature_parts,
-    span_of,
     with_features,
 )
 from widetable.operations.windows.tile_rows import TilePiece, spans_of
-from widetable.operations.windows.tile_sizes import Sized, coarse_tables, plan_sizes
+from widetable.operations.windows.tile_sizes import Sized, plan_sizes
 from widetable.operations.windows.window import TimeWindow
 from widetable.operations.windows.window_plan import WindowPlan
 from widetable.runtime.machine_clock import now_millis
@@ -51,107 +48,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 WithView: TypeAlias = Callable[[Callable[[LookupView], TilePiece]], TilePiece]
 
 
-def windows(
-    table: OpenTable,
-    entities: Any,
-    at: str = "event_timestamp",
-    *,
-    features: Mapping[str, TimeWindow],
-    tile: str = "tile",
-    tile_size: Any = None,
-    on: Sequence[str] | Mapping[str, str] | None = None,
-    prefix: str = "",
-    snapshot_id: int | None = None,
-    empty_zero: bool = False,
-    coarse: Sequence[OpenTable] | Mapping[str, OpenTable] = (),
-    as_known: bool = False,
-    include_current: bool = False,
-) -> pa.Table:
-    """Compute counts, sums and extremes over the complete tiles before the time of each row.
-
-    Parameters
-    ----------
-    entities : Arrow data, frame, dict of columns or list of dicts
-        Rows with the entity's key columns, a time, and any others.
-    at : str, default "event_timestamp"
-        The column with the time; without a zone it is UTC.
-    features : dict of str to TimeWindow
-        The windows (`widetable.window`) by the name of the column to add.
-    tile : str, default "tile"
-        The column with the start of a tile, the last one of the primary key.
-    tile_size : str or timedelta, default None
-        How long a tile is. None: option `widetable.tile-size`, else the greatest divisor of all lengths.
-    on : list of str or dict of str to str, default None
-        The columns of `entities` to those of the key. None: equal names.
-    prefix : str, default ""
-        A text before the name of each added column.
-    snapshot_id : int, default None
-        The snapshot. None: the newest one.
-    empty_zero : bool, default False
-        Give 0 in place of null for a sum without tiles in the window.
-    coarse : list of Table or dict of str to Table, default ()
-        Tables with larger tiles (by size) of the same events, for the middle of windows.
-    as_known : bool, default False
-        Refused: it needs a history of the tiles.
-    include_current : bool, default False
-        Refused: it needs a history of the tiles.
-
-    Returns
-    -------
-    pyarrow.Table
-        The rows in their order, then the features, null where a window or the key is empty; counts are 0.
-
-    Raises
-    ------
-    InvalidError
-        An argument, a row or a tile does not fit, or a sum exceeds its type.
-    UnsupportedError
-        The table is no tile table.
-    """
-    _refuse_unknown(as_known, include_current)
-    call = WindowCall(features, at, tile, tile_size, on, prefix, empty_zero)
-    return _windows(table, entities, call, coarse, snapshot_id)
-
-
-def _windows(
-    table: OpenTable,
-    entities: Any,
-    call: WindowCall,
-    coarse: Any,
-    snapshot_id: int | None,
-) -> pa.Table:
-    larger = coarse_tables(coarse, OpenTable)
-    if larger and snapshot_id is not None:
-        raise refused(
-            snapshot_id, "snapshot_id", "None beside `coarse`, of which the newest is read"
-        )
-    prefix, empty_zero = text(call.prefix, "prefix"), flag(call.empty_zero, "empty_zero")
-    chosen = [chosen_state(table, snapshot_id), *(chosen_state(each) for _, each in larger)]
-    schemas = [each.state.schema for each in chosen]
-    sized = [Sized(schema, size) for schema, (size, _) in zip(schemas[1:], larger, strict=True)]
-    plans = plan_sizes(schemas[0], sized, call.features, call.tile, call.tile_size)
-    rows = entity_rows(entities, schemas[0], plans[0].entity, call.at, call.on)
-    check_names(rows.given, plans[0], prefix)
-    span = span_of(rows.times, plans[0])
-    read = [
-        tile_pieces(state, plan, rows.keys.select(plan.entity), span)
-        for state, plan in zip(chosen, plans, strict=True)
-    ]
-    parts = feature_parts(read, plans, rows.times)
-    return with_features(rows.given, plans[0], parts, prefix, empty_zero=empty_zero)
-
-
-def _refuse_unknown(as_known: Any, include_current: Any) -> None:
-    for name, value in (("as_known", as_known), ("include_current", include_current)):
-        if flag(value, name):
-            raise UnsupportedError(
-                name,
-                found="a table of tiles, which does not say when each event was committed",
-                expected="a history of the tiles (history.table), which windows do not read yet",
-                action=f"Leave `{name}` out.",
-            )
-
-
 class OpenedTiles(NamedTuple):
     """A session of a tile table. size: as given, for a coarse one."""
 
@@ -161,7 +57,7 @@ class OpenedTiles(NamedTuple):
 
 
 class WindowCall(NamedTuple):
-    """The arguments of a call. at: the name of a column, or the time of a session."""
+    """The unchecked arguments of a call. at: the name of a column, or the time of a session."""
 
     features: Mapping[str, TimeWindow]
     at: Any
@@ -170,6 +66,8 @@ class WindowCall(NamedTuple):
     on: Sequence[str] | Mapping[str, str] | None
     prefix: str
     empty_zero: bool
+    as_known: bool = False
+    include_current: bool = False
 
 
 def session_windows(keys: Any, call: WindowCall, sessions: Sequence[OpenedTiles]) -> pa.Table:

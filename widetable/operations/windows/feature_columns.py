@@ -6,7 +6,7 @@ Pure. Raises InvalidError for a feature that has the name of a column, and what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.kernels.array_types import Positions
-from widetable.operations.windows.tile_rows import TilePiece, joined_rows
+from widetable.operations.windows.tile_rows import TilePiece, TileRows, joined_rows, rows_of
 from widetable.operations.windows.window_plan import WindowPlan
 from widetable.operations.windows.window_values import window_values
 
@@ -36,30 +36,32 @@ def span_of(times: Positions, plan: WindowPlan) -> tuple[int, int]:
 
 
 def feature_parts(
-    levels: Sequence[Sequence[TilePiece]], plans: Sequence[WindowPlan], times: Positions
+    levels: Sequence[Iterable[TilePiece]],
+    plans: Sequence[WindowPlan],
+    times: Positions,
+    current: TileRows | None = None,
 ) -> list[FeaturePart]:
     """Compute the features piece by piece; tiles of several sizes are put together first, because their pieces hold
-    other entity rows.
+    other entity rows. current: the tile of the time, of entity rows for which it counts too.
     """
-    windows = plans[0].windows
+
+    def part(numbers: Positions, rows: Sequence[TileRows], sizes: Sequence[int]) -> FeaturePart:
+        own = None if current is None else rows_of(current, numbers)
+        windows = plans[0].windows
+        return FeaturePart(
+            numbers, window_values(windows, rows, sizes, times[numbers], numbers, own)
+        )
+
     if len(levels) == 1:
-        return [
-            FeaturePart(
-                piece.numbers,
-                window_values(
-                    windows, [piece.rows], [plans[0].size], times[piece.numbers], piece.numbers
-                ),
-            )
-            for piece in levels[0]
-        ]
+        return [part(piece.numbers, [piece.rows], [plans[0].size]) for piece in levels[0]]
+    pieces = [list(level) for level in levels]
     order = sorted(range(len(plans)), key=lambda number: plans[number].size)
-    numbers = np.concatenate([piece.numbers for piece in levels[0]])
-    rows = [joined_rows(levels[number], len(times)) for number in order]
+    numbers = np.concatenate([piece.numbers for piece in pieces[0]])
+    rows = [joined_rows(pieces[number], len(times)) for number in order]
     of_rows = [
         each._replace(firsts=each.firsts[numbers], counts=each.counts[numbers]) for each in rows
     ]
-    sizes = [plans[number].size for number in order]
-    return [FeaturePart(numbers, window_values(windows, of_rows, sizes, times[numbers], numbers))]
+    return [part(numbers, of_rows, [plans[number].size for number in order])]
 
 
 def check_names(given: pa.Table, plan: WindowPlan, prefix: str) -> None:

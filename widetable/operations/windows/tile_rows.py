@@ -73,8 +73,8 @@ def tile_rows(rows: pa.Table, plan: WindowPlan, firsts: Positions, counts: Posit
     """Make the rows of a table that has the columns of the plan."""
     tiles = checked_micros(one_array(rows.column(plan.tile)))
     _check_starts(rows, tiles, plan)
-    values = dict.fromkeys(window.column for window in plan.windows)
-    return TileRows(tiles, {name: one_array(rows.column(name)) for name in values}, firsts, counts)
+    columns = {name: one_array(rows.column(name)) for name in plan.values}
+    return TileRows(tiles, columns, firsts, counts)
 
 
 def checked_micros(times: pa.Array) -> Positions:
@@ -112,6 +112,16 @@ def joined_rows(parts: Sequence[TilePiece], count: int) -> TileRows:
     all_rows = [rows for _, rows in parts]
     tiles = np.concatenate([rows.tiles for rows in all_rows])
     return TileRows(tiles, joined_columns(all_rows), firsts, counts)
+
+
+def rows_of(rows: TileRows, numbers: Positions) -> TileRows:
+    """Return the rows of these entity rows, those of equal ones as often as they come."""
+    counts = rows.counts[numbers]
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    places = np.arange(total) + np.repeat(rows.firsts[numbers] - ends + counts, counts)
+    columns = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
+    return TileRows(rows.tiles[places], columns, ends - counts, counts)
 
 
 def spans_of(sizes: Sequence[int], times: Positions, micros: int) -> list[list[Span]]:

@@ -48,7 +48,7 @@ class PlannedWindow(NamedTuple):
 
 class WindowPlan(NamedTuple):
     """The features of a tile table. entity: the primary key without the tile, partition columns included. tile: the
-    column with the start of the tile. size: that of a tile, in microseconds.
+    column with the start of the tile. size: that of a tile, in microseconds. extra: further columns that are read.
     """
 
     schema: TableSchema
@@ -56,12 +56,17 @@ class WindowPlan(NamedTuple):
     tile: str
     size: int
     windows: tuple[PlannedWindow, ...]
+    extra: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read: the key, then those of the features, each once."""
-        values = dict.fromkeys(window.column for window in self.windows)
-        return (*self.entity, self.tile, *values)
+        return (*self.entity, self.tile, *self.values)
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns of the features, each once, and the further ones."""
+        return (*dict.fromkeys(window.column for window in self.windows), *self.extra)
 
     @property
     def longest(self) -> int:
@@ -70,8 +75,11 @@ class WindowPlan(NamedTuple):
 
     @property
     def is_together(self) -> bool:
-        """Whether all tiles of an entity lie in one bucket."""
-        return self.schema.num_buckets > 0 and set(self.schema.bucket_keys) <= set(self.entity)
+        """Whether all tiles of an entity lie in one bucket, beside one another."""
+        schema = self.schema
+        first = schema.trimmed_primary_key[: len(self.entity) - len(schema.partition_keys)]
+        is_first = set(first) | set(schema.partition_keys) == set(self.entity)
+        return is_first and schema.num_buckets > 0 and set(schema.bucket_keys) <= set(self.entity)
 
 
 def plan_windows(

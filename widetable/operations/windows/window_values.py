@@ -45,22 +45,38 @@ def window_values(
     sizes: Sequence[int],
     times: Positions,
     numbers: Positions,
+    current: TileRows | None = None,
 ) -> list[pa.Array]:
     """Return the feature of each window at each time. levels, sizes: as in `ranges_of`. numbers: those of the entity
-    rows, for errors.
+    rows, for errors. current: rows that each window covers besides, after all others.
     """
-    columns = {name: _without_nulls(column) for name, column in joined_columns(levels).items()}
+    rows = [*levels, *([] if current is None else [current])]
+    columns = {name: _without_nulls(column) for name, column in joined_columns(rows).items()}
     ranges: dict[int, TileRanges] = {}
     arrays = []
     for window in windows:
         if window.micros not in ranges:
-            ranges[window.micros] = ranges_of(levels, sizes, times, window.micros)
+            complete = ranges_of(levels, sizes, times, window.micros)
+            ranges[window.micros] = _with_current(complete, levels, current)
         values, places = columns[window.column]
         inside = ranges[window.micros]
         if places is not None:
             inside = TileRanges(places[inside.starts], places[inside.ends])
         arrays.append(_feature(window, _Values(values, inside, numbers)))
     return arrays
+
+
+def _with_current(
+    ranges: TileRanges, levels: Sequence[TileRows], current: TileRows | None
+) -> TileRanges:
+    """Add the rows of `current`, which are counted behind those of all levels."""
+    if current is None:
+        return ranges
+    firsts = current.firsts + sum(len(level.tiles) for level in levels)
+    return TileRanges(
+        np.concatenate([ranges.starts, firsts[np.newaxis]]),
+        np.concatenate([ranges.ends, (firsts + current.counts)[np.newaxis]]),
+    )
 
 
 def _without_nulls(column: pa.Array) -> tuple[pa.Array, Positions | None]:
@@ -163,10 +179,10 @@ def _decimal_sums(window: PlannedWindow, given: _Values, present: Mask) -> pa.Ar
 
 
 def _float_sums(window: PlannedWindow, given: _Values, present: Mask) -> pa.Array:
-    """Add up the tiles of each window in order of time. There is one range: `tile_sizes` refuses several."""
+    """Add up the tiles of each window in order of time: `tile_sizes` refuses coarse ones."""
     kind = np.dtype(given.values.type.to_pandas_dtype())
     values = fixed_values(given.values, kind).astype(np.float64)
-    sums = float_sums(values, given.ranges.starts[0], given.ranges.ends[0])
+    sums = float_sums(values, *given.ranges)
     with np.errstate(over="ignore"):
         return pa.array(sums.astype(kind), window.type, mask=~present)
 

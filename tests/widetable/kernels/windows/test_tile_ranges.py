@@ -69,13 +69,14 @@ def test_greatest_rows(rows: int, most: int, data: st.DataObject) -> None:
 @given(st.lists(st.floats(), max_size=20), st.data())
 def test_float_sums(values: list[float], data: st.DataObject) -> None:
     windows = data.draw(ranges(len(values)))
-    starts, ends = laid_out([window[:1] for window in windows])
-    sums = float_sums(np.array(values, np.float64), starts[0], ends[0])
-    for found, ((start, end), *_) in zip(sums.tolist(), windows, strict=True):
-        total = values[start] if start < end else 0.0
-        for value in values[start + 1 : end]:
+    starts, ends = laid_out(windows)
+    sums = float_sums(np.array(values, np.float64), starts, ends)
+    for actual, parts in zip(sums.tolist(), windows, strict=True):
+        rows = [value for start, end in parts for value in values[start:end]]
+        total = rows[0] if rows else 0.0
+        for value in rows[1:]:
             total += value
-        assert repr(found) == repr(total)
+        assert repr(actual) == repr(total)
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=9).map(sorted), min_size=1, max_size=5))

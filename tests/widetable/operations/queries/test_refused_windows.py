@@ -120,13 +120,6 @@ def test_tables_that_hold_no_tiles_are_refused(tmp_path: Path) -> None:
         one(days, NOON, wt.window("clicks", "sum", "1 d"), tile="day")
 
 
-@pytest.mark.parametrize("name", ["as_known", "include_current"])
-def test_what_needs_a_history_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    table = clicks(tmp_path)
-    with pytest.raises(wt.UnsupportedError, match=rf"{name}: .*history"):
-        one(table, NOON, wt.window("clicks", "sum", "1 h"), **{name: True})
-
-
 def test_entities_of_another_form_are_refused(tmp_path: Path) -> None:
     table = clicks(tmp_path)
     good = entities([1], [NOON])
