@@ -9,6 +9,7 @@ from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.jobs.maintaining import maintain
 from widetable_spark.joining.joining import lookup_join
 from widetable_spark.joining.past_features import point_in_time
+from widetable_spark.joining.past_windows import windows
 from widetable_spark.queries.commit_progress import CommitProgress, CommitProgressListener
 from widetable_spark.reading.change_function import register_changes
 from widetable_spark.reading.inspecting import inspect
@@ -50,5 +51,6 @@ __all__ = [
     "session",
     "signed_count",
     "signed_sum",
+    "windows",
     "write_batch",
 ]

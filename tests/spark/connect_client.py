@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,13 @@ def main(folder: str) -> None:
     asked = rows.selectExpr("k", "v", "DATE'2100-01-01' AS at")
     past = widetable_spark.point_in_time(asked, dim.path, "at", prefix="then_")
     found["point in time"] = got(past.select("k", "v", "then_w"))
+    sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "bucket": "2"}
+    columns = {"k": "BIGINT", "tile": "TIMESTAMP", "n": "BIGINT"}
+    tiles = catalog.create_table("db.n", columns, primary_key=["k", "tile"], options=sums)
+    tiles.write([{"k": 1, "tile": datetime(2099, 12, 31), "n": 7}])
+    features = {"n": wt.window("n", "sum", "1 d")}
+    windows = widetable_spark.windows(asked, tiles.path, "at", features=features)
+    found["windows"] = got(windows.select("k", "v", "n"))
 
     source = spark.readStream.schema("k bigint, v string").parquet(f"{folder}/in")
     run(source, f"{folder}/write", "widetable", path=table.path)

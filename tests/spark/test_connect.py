@@ -34,6 +34,7 @@ def test_tables_through_spark_connect(java_home: str, tmp_path: Path) -> None:
     assert found["read"] == [[2, "b"]]
     assert found["join"] == found["stream join"] == [[1, "a", "one"], [2, "b", None]]
     assert found["point in time"] == found["join"]
+    assert found["windows"] == [[1, "a", 7], [2, "b", None]]
     assert found["changes"] == [[1, "a", "+I"], [2, "b", "+I"]]
     assert found["sql"] == [[1, "a"]]
     maintain, unnamed, cdc = found["refused"]

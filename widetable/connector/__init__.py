@@ -7,7 +7,7 @@ as stable as those names.
     rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
     changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
-    pasts       plan_point_in_time: PastTasks ─► numbered(rows), answered(rows) in each task
+    pasts       plan_point_in_time, plan_windows: PastTasks ─► numbered(rows), answered(rows) in each task
     upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
     past        row_versions(table, columns): each version that the history and the snapshots have
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
@@ -43,7 +43,7 @@ from widetable.connector.commits import BatchCommits, batch_commits, root_commit
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
 from widetable.connector.past_rows import row_versions
-from widetable.connector.past_tasks import PastTasks, plan_point_in_time
+from widetable.connector.past_tasks import PastTasks, plan_point_in_time, plan_windows
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.versions.event_groups import UNITS as EVENT_TIME_UNITS
@@ -70,6 +70,7 @@ from widetable.operations.inspection.table_measures import (
 )
 from widetable.operations.maintenance.maintenance import Maintainer, Upkeep
 from widetable.operations.queries.double_count import warn_of_new_query
+from widetable.operations.queries.table_windows import WindowCall
 from widetable.operations.queries.warm_lookups import warm_lookups
 from widetable.read.change_read import StreamRead
 from widetable.read.held_columns import held_columns, hold_partition_columns
@@ -132,6 +133,7 @@ __all__ = [
     "TaskWrite",
     "Upkeep",
     "WarningCode",
+    "WindowCall",
     "WorkerThread",
     "WritePlan",
     "arguments",
@@ -171,6 +173,7 @@ __all__ = [
     "pieces",
     "plan_lookup_join",
     "plan_point_in_time",
+    "plan_windows",
     "plan_write",
     "root_commits",
     "row_versions",

@@ -1,26 +1,28 @@
 """Adds features as they were known at the time of each row, in tasks of an engine. No task asks the driver.
 
-    driver    plan_point_in_time ─► PastTasks, pickled to the tasks
+    driver    plan_point_in_time, plan_windows ─► PastTasks, pickled to the tasks
     first     each task: numbered(rows): the rows with the number of the task that answers them
     second    the engine brings rows with equal numbers to one task: answered(rows)
 
 All tasks read the snapshots that were there when the read was planned; leases of this process keep them for an hour, or
-until it ends. Raises what `Table.point_in_time` raises, and NotFoundError for snapshots that have expired since.
+until it ends. Raises what `Table.point_in_time` and `Table.windows` raise, and NotFoundError for snapshots that have
+expired since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
 
 from widetable.connector.lookup_tasks import KEPT
-from widetable.derive.versions.entity_rows import key_columns
 from widetable.derive.versions.planned_past import PastArguments, PlannedPast, planned_past
+from widetable.derive.versions.planned_windows import PlannedWindows, planned_windows
 from widetable.format.row_budget import memory_bytes
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.table_windows import WindowCall
 
 # Rows that are answered at once: opening files costs the same for many rows as for few.
 _MAX_ROWS: Final = 1 << 20
@@ -28,7 +30,10 @@ _MAX_BYTES: Final = 256 << 20
 
 
 class PastTasks(Protocol):
-    """A planned point-in-time read; picklable. `plan_point_in_time` makes it in the driver, and each task uses it."""
+    """A planned read as of the time of each row; picklable.
+
+    `plan_point_in_time` or `plan_windows` makes it in the driver, and each task uses it.
+    """
 
     @property
     def key_columns(self) -> list[str]:
@@ -36,7 +41,7 @@ class PastTasks(Protocol):
 
     @property
     def added(self) -> pa.Schema:
-        """Return the features, as the output has them, with the metadata of `Table.point_in_time`."""
+        """Return the features, as the output has them, with the metadata of the call in Python."""
 
     @property
     def tasks(self) -> int:
@@ -87,11 +92,11 @@ class PastTasks(Protocol):
 
 @dataclass(frozen=True)
 class _Planned:
-    past: PlannedPast
+    past: PlannedPast | PlannedWindows
 
     @property
     def key_columns(self) -> list[str]:
-        return list(key_columns(self.past.arguments.on, self.past.past.table.schema))
+        return self.past.key_columns
 
     @property
     def added(self) -> pa.Schema:
@@ -104,7 +109,7 @@ class _Planned:
     def numbered(
         self, batches: Iterable[pa.RecordBatch]
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
-        schema = self.past.past.table.schema
+        schema = self.past.schema
         for batch in batches:
             numbers = self.past.task_numbers(pa.Table.from_batches([batch]), schema)
             yield batch, pa.array(numbers)
@@ -165,5 +170,52 @@ def plan_point_in_time(
         There is no such table or column.
     """
     planned, leases = planned_past(left, table, arguments, same_name, tasks)
+    KEPT.keep_leases(leases)
+    return _Planned(planned)
+
+
+def plan_windows(
+    left: pa.Schema,
+    table: OpenTable,
+    call: WindowCall,
+    coarse: Sequence[OpenTable] | Mapping[str, OpenTable] = (),
+    snapshot_id: int | None = None,
+    same_name: Callable[[str], str] = str,
+    tasks: int = 1,
+) -> PastTasks:
+    """Plan windows of time, with what the tables have now.
+
+    Parameters
+    ----------
+    left : pyarrow.Schema
+        The schema of the rows.
+    table : Table
+        The tile table.
+    call : WindowCall
+        The arguments of `Table.windows`, but for these:
+    coarse : list of Table or dict of str to Table, default ()
+        Tables with larger tiles.
+    snapshot_id : int, default None
+        The snapshot. None: the newest one.
+    same_name : callable, default str
+        Maps names that count as the same name to one text.
+    tasks : int, default 1
+        The number of tasks for a table whose buckets do not follow from the entity, or with partitions.
+
+    Returns
+    -------
+    PastTasks
+        The read. This process keeps what it needs for an hour, or until it ends.
+
+    Raises
+    ------
+    InvalidError
+        The arguments or the tables do not fit.
+    UnsupportedError
+        The table is no tile table.
+    NotFoundError
+        There is no such table, column or snapshot.
+    """
+    planned, leases = planned_windows(left, (table, coarse), call, snapshot_id, same_name, tasks)
     KEPT.keep_leases(leases)
     return _Planned(planned)

@@ -102,27 +102,44 @@ def _with_features(
     df: DataFrame, path_or_table: Table | str | os.PathLike[str], given: PastArguments
 ) -> DataFrame:
     """Check the arguments in the driver, and return the DataFrame with the features."""
+    left = checked_rows(df, "point_in_time", "lookup_join for a stream")
+    table = opened(path_or_table)
+    return mapped(df, plan_point_in_time(left, table, given, name_rule(df), task_count(df)))
+
+
+def opened(path_or_table: Table | str | os.PathLike[str]) -> Table:
+    """Return the table itself, or that of a path."""
+    return path_or_table if isinstance(path_or_table, Table) else Table.open(path_or_table)
+
+
+def checked_rows(df: DataFrame, call: str, instead: str) -> pa.Schema:
+    """Return the columns of a DataFrame that is not streaming. call, instead: for the error of a stream."""
     if not isinstance(df, DataFrame):
         raise arguments.refused(df, "df", "a DataFrame")
-    session = session_of(df.sparkSession)
     if df.isStreaming:
         raise InvalidError(
             "df",
             found="a stream, whose later rows would get what is known now",
             expected="a DataFrame that is not streaming",
-            action="Use lookup_join for a stream, or call point_in_time in foreachBatch.",
+            action=f"Use {instead}, or call {call} in foreachBatch.",
         )
-    table = path_or_table if isinstance(path_or_table, Table) else Table.open(path_or_table)
-    ignores_case = session.conf.get("spark.sql.caseSensitive") != "true"
-    left = checked_arrow_schema(df.schema, "Cast or drop the column before the call.")
-    tasks = int(session.conf.get("spark.sql.shuffle.partitions") or 1)
-    past = plan_point_in_time(left, table, given, str.casefold if ignores_case else str, tasks)
+    return checked_arrow_schema(df.schema, "Cast or drop the column before the call.")
+
+
+def name_rule(df: DataFrame) -> Callable[[str], str]:
+    """Return what maps names that Spark takes for the same one to one text."""
+    conf = session_of(df.sparkSession).conf
+    return str.casefold if conf.get("spark.sql.caseSensitive") != "true" else str
+
+
+def task_count(df: DataFrame) -> int:
+    """Return how many tasks answer where buckets do not say."""
+    return int(session_of(df.sparkSession).conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def mapped(df: DataFrame, past: PastTasks) -> DataFrame:
+    """Put a read into the plan of the DataFrame."""
     check_collations(field for field in df.schema if field.name in past.key_columns)
-    return _mapped(df, past)
-
-
-def _mapped(df: DataFrame, past: PastTasks) -> DataFrame:
-    """Put the read into the plan of the DataFrame."""
     plain = plainly_named(df)
     own = with_nullable_voids(plain.schema)
     sent = StructType([*own.fields, StructField(_TASK, IntegerType(), False)])

@@ -164,5 +164,7 @@ def _known(
     begins = before[ends - counts]
     own = states.of_row[members] - part[:1]
     columns = {name: column.take(pa.array(rows)) for name, column in versions.rows.columns.items()}
-    known = TileRows(versions.rows.tiles[rows], columns, begins[own], (before[ends] - begins)[own])
-    return TilePiece(versions.numbers[members], known)
+    of_rows = TileRows(
+        versions.rows.tiles[rows], columns, begins[own], (before[ends] - begins)[own]
+    )
+    return TilePiece(versions.numbers[members], of_rows)

@@ -78,10 +78,8 @@ def windows(
         The column with the start of a tile, the last one of the primary key.
     tile_size : str or timedelta, default None
         How long a tile is. None: option `widetable.tile-size`, else the greatest divisor of all lengths.
-    on : list of str or dict of str to str, default None
-        The columns of `entities` to those of the key. None: equal names.
-    prefix : str, default ""
-        A text before the name of each added column.
+    on, prefix
+        As in `Table.point_in_time`, for the key without the tile.
     snapshot_id : int, default None
         The snapshot. None: the newest one.
     empty_zero : bool, default False
@@ -100,15 +98,15 @@ def windows(
 
     Raises
     ------
-    InvalidError, UnsupportedError
-        An argument, a row, a tile or the table does not fit, or a sum exceeds its type.
+    InvalidError
+        An argument, a row or a tile does not fit, or a sum exceeds its type.
+    UnsupportedError
+        The table is no tile table.
     NotFoundError
         A time is before what is kept of the past.
     """
-    call = WindowCall(
-        features, at, tile, tile_size, on, prefix, empty_zero, as_known, include_current
-    )
-    return _windows(table, entities, call, coarse, snapshot_id)
+    how = features, at, tile, tile_size, on, prefix, empty_zero, as_known, include_current
+    return _windows(table, entities, WindowCall(*how), coarse, snapshot_id)
 
 
 def _windows(

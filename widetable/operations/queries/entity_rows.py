@@ -43,7 +43,7 @@ def entity_rows(
     entities: Any, schema: TableSchema, entity: Sequence[str], at: str, on: Any
 ) -> TimedEntities:
     """Convert rows that have a time each. on: the caller's columns to those of the table; other names are equal."""
-    chosen = _names_of(entity, on)
+    chosen = entity_columns(entity, on)
     given = given_rows(entities, schema, chosen)
     keys = entity_keys(given, schema, chosen)
     return TimedEntities(given, keys, checked_micros(entity_times(given, text(at, "at"))))
@@ -53,7 +53,7 @@ def key_table(
     keys: Any, schema: TableSchema, entity: Sequence[str], on: Any
 ) -> tuple[pa.Table, pa.RecordBatch]:
     """Convert the keys of a session: rows with columns, or the values of an entity of one column."""
-    chosen = _names_of(entity, on)
+    chosen = entity_columns(entity, on)
     single = next(iter(chosen.values())) if len(chosen) == 1 else None
     given = given_rows(keys, schema, chosen, single)
     return given, entity_keys(given, schema, chosen)
@@ -65,7 +65,7 @@ def entity_keys(given: pa.Table, schema: TableSchema, chosen: Mapping[str, str])
     return rows_of(pa.table(columns), schema, tuple(chosen), lambda _: tuple(chosen))
 
 
-def _names_of(entity: Sequence[str], on: Any) -> dict[str, str]:
+def entity_columns(entity: Sequence[str], on: Any) -> dict[str, str]:
     """Return the caller's column for each column of the entity."""
     is_list = isinstance(on, list | tuple)
     given = {name: name for name in names(on, "on")} if is_list else mapping(on, "on")

@@ -6,7 +6,7 @@ Pure. Raises InvalidError for a feature that has the name of a column, and what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,13 +64,19 @@ def feature_parts(
     return [part(numbers, of_rows, [plans[number].size for number in order])]
 
 
-def check_names(given: pa.Table, plan: WindowPlan, prefix: str) -> None:
-    """Refuse a feature that would have the name of a column of the entities."""
+def check_names(
+    given: pa.Table, plan: WindowPlan, prefix: str, same_name: Callable[[str], str] = str
+) -> None:
+    """Refuse a feature that would have the name of a column of the entities. same_name: maps names that count as the
+    same name to one text.
+    """
+    taken = {same_name(name): name for name in given.column_names}
     for window in plan.windows:
-        if prefix + window.name in given.column_names:
+        name = same_name(prefix + window.name)
+        if name in taken:
             raise InvalidError(
                 f"feature {window.name!r}",
-                found=f"a column {prefix + window.name!r} of the entities",
+                found=f"a column {taken[name]!r} of the entities",
                 expected="another name",
                 action="Give a `prefix`, or rename the feature.",
             )
