@@ -55,10 +55,12 @@ def windows(
         Rows with the entity's key columns and a time, not streaming; other columns, such as labels, are kept.
     path_or_table : Table, str or os.PathLike
         The tile table, or its path or URL. Tasks get the options that it was opened with.
-    at, features, tile, tile_size, on, prefix, snapshot_id, empty_zero, as_known, include_current
+    at, features, tile, tile_size, on, prefix, snapshot_id, empty_zero
         As in `Table.windows`. A TIMESTAMP_NTZ is in UTC.
     coarse : list of tables or dict of str to table, default ()
         Tables with larger tiles, as in `Table.windows`, or their paths.
+    as_known, include_current
+        As in `Table.windows`.
 
     Returns
     -------
@@ -78,8 +80,7 @@ def windows(
     --------
     >>> columns = {"user": "INT", "tile": "TIMESTAMP", "clicks": "BIGINT"}
     >>> sums = {"merge-engine": "aggregation", "fields.clicks.aggregate-function": "sum"}
-    >>> key = ["user", "tile"]
-    >>> tiles = wt.Catalog("warehouse").create_table("shop.tiles", columns, primary_key=key, options=sums)
+    >>> tiles = wt.Catalog("warehouse").create_table("s.t", columns, primary_key=["user", "tile"], options=sums)
     >>> clicks = spark.sql("SELECT 1 AS user, TIMESTAMP_NTZ'2026-01-02 11:00:00' AS tile, 3L AS clicks")
     >>> tiles.write(clicks.toArrow()).snapshot_id
     1
