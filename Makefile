@@ -25,7 +25,7 @@ setup: $(STAMP) ## Set up .venv (each command does so by itself)
 $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 	@.ci/setup
 
-demo: $(STAMP) ## Spark streams and a PostgreSQL database fill tables of flights, checked cell by cell; build/demo/report.html
+demo: $(STAMP) ## Spark streams and a PostgreSQL database fill tables of flights, checked cell by cell, and a training set of them; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
 test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
@@ -97,7 +97,7 @@ torch: $(STAMP) ## Batches as tensors in DataLoaders: PyTorch and torchdata, whi
 	@test -d .venv/torch/torchdata || { $(VENV) -m pip install --quiet --no-compile --target .venv/torch torch && \
 	  $(VENV) -m pip install --quiet --no-compile --no-deps --target .venv/torch torchdata; }
 	@WIDETABLE_TORCH=1 PYTHONPATH=$(CURDIR)/.venv/torch $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
-	  tests/widetable/derive/loading/test_torch_rows.py $(ARGS)
+	  tests/widetable/derive/loading/test_torch_rows.py tests/examples/test_flights_prediction.py $(ARGS)
 
 feast: $(STAMP) ## Feast over tables, from apply to online features, in .venv-feast (Feast 0.67, 200 MB)
 	@test -x .venv-feast/bin/python || $(VENV) -m venv .venv-feast

@@ -4,8 +4,9 @@ It makes its input, lets three Spark streams fill one wide table at the same tim
 aircraft in storage, a query look the weather of departures up and another keep a table from the changes
 of the wide one. Aircraft and weather live in a database, which a job brings along. Tables are read at one
 moment meanwhile. It compares every cell of all tables with plain queries over the input, and with the
-database, and leaves a report. Exit status 0 when no cell differs, no law of the format is broken and what
-was read at one moment agreed, else 1.
+database. At last it makes a training set of what was known when each flight was to leave, beside one that
+leaks, and shows what models of both are worth. It leaves a report. Exit status 0 when no cell differs, no
+law of the format is broken and what was read at one moment agreed, else 1.
 With `--check` it only compares what an earlier run left.
 """
 
@@ -21,15 +22,19 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from examples.flights.arrivals import Arrivals
+from examples.flights.audit import Audit
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.console import Console
 from examples.flights.database.database_job import DatabaseJob
 from examples.flights.database.source_database import SourceDatabase
 from examples.flights.database.source_rows import read_rows, store_rows
 from examples.flights.dataset import read_dataset, store_dataset
+from examples.flights.dimensions import WEATHER
 from examples.flights.facts import join_facts
 from examples.flights.inputs import SEED, make_streams, store_streams
 from examples.flights.pipeline import PipelineRun, StreamRun, run_pipeline
+from examples.flights.prediction.prediction import check_training_set, predict
+from examples.flights.prediction.training_set import TRAINING_NAME
 from examples.flights.report.barrier_report import looks_sentence
 from examples.flights.report.charts import chart_library
 from examples.flights.report.features import (
@@ -45,6 +50,7 @@ from examples.flights.report.history import read_history
 from examples.flights.report.input_profile import InputProfile, profile_streams
 from examples.flights.report.join_report import lookup_sentence, widened_sentence
 from examples.flights.report.layer_report import freshness_sentence
+from examples.flights.report.prediction_report import prediction_sentence
 from examples.flights.report.punctuality import read_carriers
 from examples.flights.report.report import DemoFindings, render_report
 from examples.flights.report.widened import read_widened
@@ -54,7 +60,7 @@ from examples.flights.verdict import DemoVerdict, judge
 from examples.flights.wide_table import LABEL, TABLE_NAME
 from examples.flights.workspace import DEFAULT_ROOT, Workspace
 
-_STEP_COUNT = 7
+_STEP_COUNT = 8
 _SAMPLE_ROWS = 12
 
 
@@ -62,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the demo, or check what a run left; return its exit status."""
     options = _parse(arguments)
     if options.check:
-        return 0 if _judge(_workspace(options), Console(1)).verdict.passed else 1
+        return 0 if _check(_workspace(options), Console(2)).passed else 1
     return 0 if run_demo(arguments).passed else 1
 
 
@@ -77,6 +83,17 @@ def run_demo(arguments: list[str] | None = None) -> DemoFindings:
     workspace.report.write_text(page, encoding="utf-8")
     _summarise(console, findings, workspace)
     return findings
+
+
+def _check(workspace: Workspace, console: Console) -> DemoVerdict:
+    """Compare what an earlier run left."""
+    verdict = _judge(workspace, console).verdict
+    console.step(
+        "compare every feature that was known with plain queries over the input files (DuckDB)"
+    )
+    audit = check_training_set(workspace)
+    _print_audit(console, TRAINING_NAME, audit)
+    return verdict.with_audit(TRAINING_NAME, audit)
 
 
 def _workspace(options: argparse.Namespace) -> Workspace:
@@ -106,6 +123,9 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
     months = sorted(rows["month"].unique().to_pylist())
     history = read_history(tables, run, months)
     freshness = measure_freshness(tables.wide, tables.hourly, run)
+    console.step("predict which flights are late: features as they were known, and leaked ones")
+    prediction = predict(workspace, rows, judged.rows[WEATHER.table])
+    _print_audit(console, TRAINING_NAME, prediction.audit)
     console.step("write the report")
     return DemoFindings(
         profiles=profiles,
@@ -113,10 +133,11 @@ def _run(workspace: Workspace, console: Console, options: argparse.Namespace) ->
         history=history,
         freshness=freshness,
         widened=read_widened(tables, run),
-        verdict=judged.verdict,
+        verdict=judged.verdict.with_audit(TRAINING_NAME, prediction.audit),
         carriers=read_carriers(judged.rows[HOURLY_NAME], rows),
         fill=measure_fill(rows),
         sample=draw_sample(rows, _SAMPLE_ROWS),
+        prediction=prediction,
         total_seconds=console.seconds,
     )
 
@@ -197,19 +218,23 @@ def _print_profiles(console: Console, profiles: list[InputProfile]) -> None:
 
 def _print_verdict(console: Console, verdict: DemoVerdict) -> None:
     for name, audit in verdict.audits.items():
-        columns = audit.cell_count // max(audit.row_count, 1)
-        console.note(
-            f"{name}: {audit.row_count:,} rows x {columns} columns = {audit.cell_count:,} cells "
-            f"compared: {audit.difference_count:,} different"
-        )
-        for difference in audit.first_differences:
-            console.note(str(difference))
+        _print_audit(console, name, audit)
     console.note(
         f"widetable audit: {verdict.check_count:,} checks under {len(verdict.laws.checks)} laws: "
         f"{sum(verdict.laws.found.values()):,} breaches"
     )
     for finding in verdict.laws.findings:
         console.note(str(finding))
+
+
+def _print_audit(console: Console, name: str, audit: Audit) -> None:
+    columns = audit.cell_count // max(audit.row_count, 1)
+    console.note(
+        f"{name}: {audit.row_count:,} rows x {columns} columns = {audit.cell_count:,} cells "
+        f"compared: {audit.difference_count:,} different"
+    )
+    for difference in audit.first_differences:
+        console.note(str(difference))
 
 
 def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -> None:
@@ -246,6 +271,7 @@ def _summarise(console: Console, findings: DemoFindings, workspace: Workspace) -
     console.line(widened_sentence(findings.widened, verdict))
     console.line(lookup_sentence(run.lookup, verdict))
     console.line(looks_sentence(run.looks))
+    console.line(prediction_sentence(findings.prediction))
     wrong = ", ".join(name for name, audit in verdict.audits.items() if not audit.passed)
     console.line(
         f"{verdict.cell_count:,} cells compared, {verdict.difference_count:,} different: "

@@ -85,9 +85,9 @@ class Audit:
 
 def expected_table(workspace: Workspace) -> pa.Table:
     """The plain full join of the newest version per key and stream, and the aircraft, sorted by the key."""
-    with _database() as database:
+    with utc_database() as database:
         for group in (*GROUPS, PLANES):
-            _view(database, group, workspace, group.written_schema)
+            view_newest(database, group, workspace, group.written_schema)
         joined = " ".join(
             [
                 f"FROM {GROUPS[0].name}",
@@ -104,23 +104,23 @@ def expected_table(workspace: Workspace) -> pa.Table:
 
 def expected_departures(workspace: Workspace) -> pa.Table:
     """What `nyc.departure_weather` has to hold: the newest departures with the final weather of their hours."""
-    with _database() as database:
+    with utc_database() as database:
         for group in (DEPARTURE, WEATHER):
-            _view(database, group, workspace, group.stream_schema)
+            view_newest(database, group, workspace, group.stream_schema)
         found = database.sql(_DEPARTURES_QUERY).to_arrow_table()
         return found.select(DEPARTURES_SCHEMA.names).cast(DEPARTURES_SCHEMA)
 
 
 def expected_dimension(group: ColumnGroup, workspace: Workspace) -> pa.Table:
     """What the table of aircraft, or of weather, has to hold."""
-    with _database() as database:
-        _view(database, group, workspace, group.written_schema)
+    with utc_database() as database:
+        view_newest(database, group, workspace, group.written_schema)
         return database.table(group.name).to_arrow_table().cast(group.written_schema)
 
 
 def expected_hourly(wide: pa.Table) -> pa.Table:
     """What `nyc.carrier_hourly` has to hold, from the rows of the full join, sorted by the key."""
-    with _database() as database:
+    with utc_database() as database:
         database.register("wide", wide)
         return database.sql(_HOURLY_QUERY).to_arrow_table().cast(HOURLY_SCHEMA)
 
@@ -143,13 +143,14 @@ def audit_rows(found: pa.Table, expected: pa.Table, schema: pa.Schema, key: Sequ
     return _Comparison(schema, tuple(key)).audit(found, expected)
 
 
-def _database() -> duckdb.DuckDBPyConnection:
+def utc_database() -> duckdb.DuckDBPyConnection:
+    """Empty, in memory. Close it."""
     database = duckdb.connect(":memory:")
     database.execute("SET TimeZone = 'UTC'")
     return database
 
 
-def _view(
+def view_newest(
     database: duckdb.DuckDBPyConnection, group: ColumnGroup, workspace: Workspace, schema: pa.Schema
 ) -> None:
     """The newest versions of a stream's rows, by its name. schema: which columns."""
@@ -175,7 +176,7 @@ class _Comparison:
 
     def audit(self, found: pa.Table, expected: pa.Table) -> Audit:
         self._require_schema(found)
-        with _database() as database:
+        with utc_database() as database:
             for side, rows in (("found", found), ("expected", expected)):
                 database.register(f"{side}_rows", rows)
                 database.execute(

@@ -6,7 +6,7 @@ In: the workspace with the input files, the tables, their rows. Out: a `DemoVerd
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -41,6 +41,10 @@ class DemoVerdict:
     def passed(self) -> bool:
         """Whether no cell differs and no law is broken."""
         return all(audit.passed for audit in self.audits.values()) and self.laws.ok
+
+    def with_audit(self, name: str, audit: Audit) -> DemoVerdict:
+        """With the cells of one more table."""
+        return replace(self, audits={**self.audits, name: audit})
 
     @property
     def wide(self) -> Audit:

@@ -18,6 +18,7 @@ from examples.flights.database.database_job import USER
 from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.dimensions import CHECKED, PLANES
 from examples.flights.inputs import FILE_COUNTS
+from examples.flights.prediction.training_set import TRAINING_NAME
 from examples.flights.report.freshness import NO_BATCH
 from examples.flights.second_layer import JOB
 from examples.flights.wide_table import GROUPS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
@@ -44,6 +45,12 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     assert "vegaEmbed=" in report.replace(" ", ""), "the page brings along what draws its charts"
     assert report.count("<script") == report.count("</script") == 3
     assert re.search(r"ran batch \d+ again, found its commit in the table", report)
+    assert re.search(
+        r"nyc\.late_flights: 1,\d+ rows x 24 columns = .* compared: 0 different", run.stdout
+    )
+    sentence = re.search(r"AUC with features as they were known: 0\.\d+\. .*", run.stdout)
+    assert sentence
+    assert sentence[0] in report
     assert "Traceback" not in run.stderr
 
     catalog = wt.Catalog(str(tmp_path / "warehouse"))
@@ -59,11 +66,14 @@ def test_the_demo_fills_all_tables_and_finds_wrong_values(tmp_path: Path) -> Non
     _plant(catalog.writer(PLANES.table, "vandal"), planes, "seats", "tailnum > 'N7'")
     _plant(catalog.writer(HOURLY_NAME, "vandal"), hourly, "delay_sum", "carrier = 'UA'")
     _plant(departures, departures, "temp", "temp > 0")
+    training = catalog.table(TRAINING_NAME)
+    _plant(training, training, "departures_24h", "carrier = 'UA'")
     check = _demo("--check", "--root", str(tmp_path))
     assert check.returncode == 1, check.stdout + check.stderr
     assert f"{cells:,} cells compared: 0 different" in check.stdout
     assert re.search(r"cells compared: 1 different\n +delay_sum of \(2013-01, UA, ", check.stdout)
     assert re.search(r"cells compared: 1 different\n +temp of \(2013-0", check.stdout)
+    assert re.search(r"cells compared: 1 different\n +departures_24h of \(2013-0", check.stdout)
     in_database = r"nyc.planes as in the database: .* 1 different\n +seats of \(N"
     assert re.search(in_database, check.stdout)
 

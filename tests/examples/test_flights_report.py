@@ -20,6 +20,8 @@ from examples.flights.departure_weather import DEPARTURES_NAME
 from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
+from examples.flights.prediction.prediction import Prediction, Ranked
+from examples.flights.prediction.training_set import TRAINING_NAME
 from examples.flights.report.charts import Series, curve_chart
 from examples.flights.report.features import SAMPLE_COLUMNS, GroupFill
 from examples.flights.report.freshness import Freshness, Journey
@@ -51,6 +53,17 @@ JOURNEYS = [
 RIGHT = Audit(100, 3_700, 0, ())
 LAYER_RIGHT = Audit(10, 90, 0, ())
 LOOKED_UP = Audit(80, 1_280, 0, ())
+PREDICTION = Prediction(
+    trained=60,
+    asked=20,
+    late_share=0.25,
+    leaked=Ranked(0.875, [(0.0, 0.0), (0.5, 0.9), (1.0, 1.0)]),
+    leaked_served=Ranked(0.625, [(0.0, 0.0), (0.5, 0.6), (1.0, 1.0)]),
+    known=Ranked(0.75, [(0.0, 0.0), (0.5, 0.8), (1.0, 1.0)]),
+    by_torch=False,
+    audit=Audit(80, 1_920, 0, ()),
+    seconds=2.5,
+)
 
 
 def _look(
@@ -198,6 +211,42 @@ def test_the_page_draws_both_tables_at_barriers_and_how_far_newest_rows_are_apar
     assert [(each["x"], each["y"]) for each in apart][:4] == [(0, 0), (1, 500), (3, 600), (5, 0)]
 
 
+def test_the_page_says_what_leaked_features_promise_and_what_they_give() -> None:
+    page = render_report(_findings(RIGHT, LAYER_RIGHT), "")
+    assert (
+        "AUC with features as they were known: 0.750. With leaked ones: 0.875 by their own" in page
+    )
+    assert "validation, and 0.625 in use" in page
+    assert "60 flights trained two models (numpy), 20 later ones" in page
+    assert "<td>leaked features</td><td>what was known</td><td>0.625</td>" in page
+    assert "<b>0.750</b><span>AUC of late flights, by features as they were known;" in page
+    values = _charts(page)["prediction_chart"]["data"]["values"]
+    middle = {each["name"]: each["y"] for each in values if each["x"] == 50}
+    assert middle == {
+        "trained with leaked features, asked with leaked features": 90,
+        "trained with leaked features, asked with what was known": 60,
+        "trained with what was known, asked with what was known": 80,
+    }
+
+
+def test_a_rank_that_does_not_exist_is_none_and_the_page_can_be_read() -> None:
+    findings = _findings(RIGHT, LAYER_RIGHT)
+    none = dataclasses.replace(PREDICTION, known=Ranked(float("nan"), [(0.0, 0.0), (1.0, 0.0)]))
+    page = render_report(dataclasses.replace(findings, prediction=none), "")
+    assert "as they were known: none." in page
+    assert "NaN" not in page
+
+
+def test_the_page_names_a_feature_that_is_not_what_the_input_gives() -> None:
+    findings = _findings(RIGHT, LAYER_RIGHT)
+    difference = Difference(("2013-01", "10:00", "UA", 1), "mean_delay_3h", 4.0, 5.0)
+    verdict = findings.verdict.with_audit(TRAINING_NAME, Audit(80, 1_920, 1, (difference,)))
+    assert not verdict.passed
+    page = render_report(dataclasses.replace(findings, verdict=verdict), "")
+    assert f"{TRAINING_NAME} is not what the input gives" in page
+    assert "mean_delay_3h of (2013-01, 10:00, UA, 1): expected 4.0, found 5.0" in page
+
+
 @pytest.mark.parametrize(
     ("at_barriers", "newest", "shown"),
     [
@@ -299,6 +348,7 @@ def _findings(
             for group in COLUMN_GROUPS
         ],
         sample=[dict.fromkeys(SAMPLE_COLUMNS)],
+        prediction=PREDICTION,
         total_seconds=60.0,
     )
 

@@ -17,6 +17,7 @@ from typing import Any
 from examples.flights.barrier_looks import BarrierChecks
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.pipeline import PipelineRun
+from examples.flights.prediction.prediction import Prediction
 from examples.flights.report.barrier_report import (
     barrier_charts,
     barrier_tile,
@@ -30,6 +31,11 @@ from examples.flights.report.history import MAINTAINER, SECOND_LAYER, Bucket, Hi
 from examples.flights.report.input_profile import InputProfile
 from examples.flights.report.join_report import join_values
 from examples.flights.report.layer_report import layer_charts, layer_values, seconds_text
+from examples.flights.report.prediction_report import (
+    prediction_charts,
+    prediction_tile,
+    prediction_values,
+)
 from examples.flights.report.punctuality import CarrierTable
 from examples.flights.report.widened import Widened
 from examples.flights.verdict import DemoVerdict
@@ -61,6 +67,7 @@ class DemoFindings:
     carriers: CarrierTable
     fill: Sequence[GroupFill]
     sample: Sequence[dict[str, Any]]
+    prediction: Prediction
     total_seconds: float
 
     @property
@@ -98,6 +105,7 @@ def render_report(findings: DemoFindings, library: str) -> str:
         **layer_values(run, history, findings.freshness, verdict.laws),
         **join_values(findings.widened, run.lookup, verdict),
         **barrier_values(run.looks),
+        **prediction_values(findings.prediction),
         "pace": f"{run.arrivals_per_second:,.0f}",
         "sampled_count": str(len(history.fill)),
         "retry_sentence": _retry_sentence(findings),
@@ -133,6 +141,7 @@ def _charts(findings: DemoFindings) -> dict[str, Spec]:
         "commit_chart": _commit_chart(findings),
         **layer_charts(run, history, findings.freshness, findings.carriers, COLORS),
         **barrier_charts(run.looks, run.started, _SECONDS),
+        **prediction_charts(findings.prediction),
         "file_chart": _file_chart(history),
         "level_chart": _level_chart(history, levels),
         "before_chart": _bucket_chart(history.buckets_before, history, levels),
@@ -170,6 +179,7 @@ def _tiles(findings: DemoFindings) -> str:
         ),
         ("", f"{findings.change_count:,}", "changes told, with the row before and after"),
         barrier_tile(findings.run.looks),
+        prediction_tile(findings.prediction),
         (
             "bad" if broken_count else "good",
             f"{broken_count:,}",
