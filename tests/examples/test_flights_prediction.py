@@ -31,6 +31,7 @@ from examples.flights.prediction.training_set import (
     KNOWN_SCHEMA,
     SCHEDULED,
     TRAINING_NAME,
+    store_training_set,
     with_known_features,
 )
 from examples.flights.wide_table import KEY, TABLE_SCHEMA
@@ -195,6 +196,15 @@ def test_what_is_made_by_hand_knows_the_flight_itself_and_the_reading_of_its_hou
     assert noon["late_share_3h"] == 1.0
 
 
+def test_features_of_other_flights_are_not_taken(predicted: Predicted, tmp_path: Path) -> None:
+    known = predicted.table.scan(KNOWN_SCHEMA.names).to_arrow()
+    leaked = leaked_features(predicted.flights, predicted.weather)
+    catalog = wt.Catalog(str(tmp_path))
+    for wrong in (leaked.slice(1), leaked.take([1, 0, *range(2, leaked.num_rows)])):
+        with pytest.raises(ValueError, match=r"features made by hand: other flights, by .*flight"):
+            store_training_set(catalog, known, wrong)
+
+
 def _flight(
     number: int, scheduled: datetime, *, delay: int | None, reported: datetime, at: str = "JFK"
 ) -> dict[str, Any]:
@@ -223,10 +233,15 @@ def _reading(temperature: float, hour: datetime, *, issued: datetime) -> dict[st
 
 
 def test_two_runs_give_the_same_numbers_and_the_tables_of_a_user(
-    predicted: Predicted, tmp_path: Path
+    predicted: Predicted, tmp_path: Path, rng: random.Random
 ) -> None:
+    """Whatever order a scan gives rows in."""
     shutil.copytree(predicted.workspace.root / "input", tmp_path / "input")
-    again = predict(Workspace(tmp_path), predicted.flights, predicted.weather)
+    flights, weather = (
+        rows.take(rng.sample(range(rows.num_rows), rows.num_rows))
+        for rows in (predicted.flights, predicted.weather)
+    )
+    again = predict(Workspace(tmp_path), flights, weather)
     first = predicted.prediction
     assert (first.leaked, first.leaked_served, first.known) == (
         again.leaked,

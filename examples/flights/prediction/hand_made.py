@@ -7,7 +7,8 @@ Both look right. But a flight is filed under the hour in which it was scheduled,
 had not left yet, with this one among them; and the reading of an hour is issued after the hour. A model that is
 trained with them has seen what it is to predict.
 
-In: rows of the tables of flights and weather, as a scan gives them. Out: the key and `FEATURES`, a row per flight.
+In: rows of the tables of flights and weather, as a scan gives them. Out: the key and `FEATURES` of the flights
+that arrived, sorted by the key.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from examples.flights.audit import utc_database
 from examples.flights.prediction.airport_weather import READ
 from examples.flights.prediction.delay_tiles import LATE_MINUTES, WINDOWS
 from examples.flights.prediction.training_set import FEATURES
-from examples.flights.wide_table import KEY
+from examples.flights.wide_table import KEY, LABEL
 
 
 def leaked_features(flights: pa.Table, weather: pa.Table) -> pa.Table:
@@ -38,9 +39,10 @@ def leaked_features(flights: pa.Table, weather: pa.Table) -> pa.Table:
         database.register("flights", flights)
         database.register("weather", weather)
         found = database.sql(
-            f"SELECT flights.* EXCLUDE (origin), {', '.join(READ)} "
-            f"FROM (SELECT {', '.join(KEY)}, origin, {', '.join(columns)} FROM flights "
+            f"SELECT flights.* EXCLUDE (origin, {LABEL}), {', '.join(READ)} "
+            f"FROM (SELECT {', '.join(KEY)}, origin, {LABEL}, {', '.join(columns)} FROM flights "
             f"WINDOW {', '.join(windows)}) AS flights "
-            f"LEFT JOIN weather USING (origin, time_hour)"
+            f"LEFT JOIN weather USING (origin, time_hour) "
+            f"WHERE {LABEL} IS NOT NULL ORDER BY {', '.join(KEY)}"
         ).to_arrow_table()
     return found.select([*KEY, *FEATURES])

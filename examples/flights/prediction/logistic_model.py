@@ -48,7 +48,8 @@ class LogisticModel:
 
 def has_torch() -> bool:
     """Whether PyTorch is installed. It is not imported."""
-    return find_spec("torch") is not None
+    spec = find_spec("torch")
+    return spec is not None and spec.origin is not None  # a folder of that name is not enough
 
 
 def train(

@@ -82,13 +82,18 @@ def with_known_features(
 
 
 def store_training_set(catalog: wt.Catalog, known: pa.Table, leaked: pa.Table) -> wt.Table:
-    """Make the table. known: columns of `KNOWN_SCHEMA`. leaked: the key and `FEATURES`, a row for each of `known`."""
-    renamed = leaked.rename_columns(
-        [name if name in KEY else LEAKED + name for name in leaked.column_names]
-    )
-    rows = known.join(renamed, list(KEY), join_type="inner")
+    """Make the table. known: columns of `KNOWN_SCHEMA`. leaked: the key and `FEATURES` of these, sorted by it.
+
+    Rows are written in the order of the key, so files, and the order in which a loader takes rows, are always the same.
+    """
+    rows = known.sort_by([(name, "ascending") for name in KEY])
+    strangers = [name for name in KEY if not rows[name].equals(leaked[name])]
+    if strangers:
+        raise ValueError(f"features made by hand: other flights, by {', '.join(strangers)}")
+    for name in FEATURES:
+        rows = rows.append_column(LEAKED + name, leaked[name])
     table = catalog.create_table(
         TRAINING_NAME, TRAINING_SCHEMA, primary_key=list(KEY), options={"bucket": "1"}
     )
-    table.write(rows.select(TRAINING_SCHEMA.names))
+    table.write(rows.cast(TRAINING_SCHEMA))
     return table
