@@ -46,7 +46,6 @@ NEVER_FAIL = {
     "Catalog.topology",
     "ClientSession.close",
     "Table.wait_for_compactions",
-    "LookupSession.close",
     "Session.snapshot_ids",
     "Session.close",
     "Sync.close",

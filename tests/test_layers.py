@@ -59,7 +59,7 @@ ROOMS = {
         ("changes", "loading"),
         ("indexes",),
         ("joins",),
-        ("widening", "lookups", "versions"),
+        ("widening", "lookups", "versions", "served"),
         ("upkeep",),
     ),
     "widetable.cli": (("input",), ("output",), ("actions",)),

@@ -26,6 +26,7 @@ if typing.TYPE_CHECKING:
     from widetable.derive.loading.batch_loader import BatchLoader
     from widetable.derive.loading.torch_rows import TorchRows
     from widetable.derive.lookups.lookup_join import lookup_join
+    from widetable.derive.served.served_report import GoneSnapshot, ServedCell, ServedReport
     from widetable.derive.upkeep.inspector import Inspector
     from widetable.errors import (
         ConflictError,
@@ -99,6 +100,7 @@ __all__ = [
     "ExplainedColumn",
     "Explanation",
     "FastForwardResult",
+    "GoneSnapshot",
     "HeldBytes",
     "Inspection",
     "Inspector",
@@ -121,6 +123,8 @@ __all__ = [
     "RevisedTable",
     "RevisionResult",
     "RollbackResult",
+    "ServedCell",
+    "ServedReport",
     "Session",
     "SessionTable",
     "StorageError",

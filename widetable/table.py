@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from widetable.derive.indexes.index_lookup import lookup_index
 from widetable.derive.loading.loading import to_batches, to_torch
+from widetable.derive.served.logged_session import lookup_session
+from widetable.derive.served.served_audit import audit_served
 from widetable.derive.upkeep.derived_alteration import alter_options
 from widetable.derive.upkeep.derived_audit import audit
 from widetable.derive.upkeep.derived_state import doctor
@@ -54,7 +56,6 @@ from widetable.operations.maintenance.rescale import rescale
 from widetable.operations.queries.changes import change_source
 from widetable.operations.queries.explain import explain
 from widetable.operations.queries.follow import follow
-from widetable.operations.queries.lookup_session import lookup_session
 from widetable.operations.queries.table_html import table_html
 from widetable.operations.queries.table_read import lookup, lookup_prefix, scan
 from widetable.operations.writes.delete import delete, delete_keys, drop_partitions
@@ -252,6 +253,7 @@ class Table(OpenTable):
     # Checks and repair
     explain = explain
     audit = audit
+    audit_served = audit_served
     doctor = doctor
     repair = repair
     accept_lost_snapshots = accept_lost_snapshots

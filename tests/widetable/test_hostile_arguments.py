@@ -64,6 +64,8 @@ class Ground:
             "db.tiles", tiles, primary_key=["k", "tile"], options=sums
         )
         self.tiles.write([{"k": 1, "tile": datetime(2026, 1, 1), "n": 1}])
+        with self.table.lookup_session(served_log="db.served") as session:
+            session.lookup([1])
         self.topology = self.catalog.topology()
         self.topology.register("job", sinks={"db.under_barriers": ["d"]})
         self.catalog.create_table("db.derived", SCHEMA, primary_key=["k"], options=options)
@@ -193,6 +195,7 @@ class Ground:
             "Table.expire_partitions": ({"dry_run": True}, table.expire_partitions),
             "Table.remove_orphan_files": ({"dry_run": True}, table.remove_orphan_files),
             "Table.audit": ({}, table.audit),
+            "Table.audit_served": ({"log": "db.served"}, table.audit_served),
             "Table.doctor": ({}, table.doctor),
             **{f"Inspector.{name}": ({}, getattr(table.inspect, name)) for name in OF_A_SNAPSHOT},
             "Inspector.frame": ({"name": "files"}, table.inspect.frame),

@@ -82,7 +82,7 @@ _LOOK: Final = (
     Command(
         "audit",
         "reports",
-        "Check the laws of the format and of the changelog.",
+        "Check the laws of the format and of the changelog, or what lookup sessions have served.",
         (
             argument(
                 "--from",
@@ -97,11 +97,22 @@ _LOOK: Final = (
                 "NUMBER",
                 default=FINDINGS_PER_LAW,
             ),
+            argument(
+                "--served",
+                "Check no law, but compare what sessions have logged into this table (its directory, or db.name in the "
+                "same warehouse) with what the table gives for these requests.",
+                metavar="LOG",
+            ),
             PATH,
             *FORMATS,
         ),
-        (f"widetable audit {EXAMPLE}", f"widetable audit --from 120 --findings 3 {EXAMPLE}"),
-        "Exit codes: 0 all laws hold; 1 there are findings; 2 the audit failed.",
+        (
+            f"widetable audit {EXAMPLE}",
+            f"widetable audit --from 120 --findings 3 {EXAMPLE}",
+            f"widetable audit {EXAMPLE} --served shop.served",
+        ),
+        "Exit codes: 0 all laws hold; 1 there are findings; 2 the audit failed. With --served: 0 all values are equal; "
+        "1 some differ, or snapshots that answered are gone; 2 the audit failed.",
     ),
     Command(
         "doctor",

@@ -82,6 +82,12 @@ class WarningCode(Enum):
         "a minute.",
         "Set `NUMBA_CACHE_DIR` to a directory that the process may write to (docs/deploy.md).",
     )
+    SERVED_LOG_NOT_WRITTEN = WarningText(
+        "WT-W111",
+        "What a lookup session gave could not be written into its log. The rows wait in memory and are tried again; if "
+        "the process ends, they are lost.",
+        "Correct what the message names. Answers are given until 100,000 rows wait.",
+    )
     MAINTENANCE_FAILED = WarningText(
         "WT-W201",
         "A round of maintenance failed. It is retried, after a longer pause each time.",

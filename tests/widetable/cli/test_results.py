@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import widetable as wt
@@ -265,3 +266,44 @@ def test_tables_of_others_are_looked_at(theirs: Path, tmp_path: Path) -> None:
 def _is_strange(done: Ran) -> bool:
     kinds = ("InvalidError", "NotFoundError", "UnsupportedError")
     return bool(done.stderr) and not done.stderr.startswith(kinds)
+
+
+# audit --served
+
+
+def test_audit_of_what_was_served(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, {1: "v1", 2: "v2"})
+    with table.lookup_session(["v"], served_log="db.served") as session:
+        session.lookup([1, 2, 3])
+    log = wt.Table.open(Path(table.path).parent / "served")
+    for name in ("db.served", log.path):
+        right = run("audit", table.path, "--served", name)
+        assert right.exit_code == 0
+        assert "1 request, 3 keys: 3 cells compared" in right.stdout
+        assert right.stdout.splitlines()[-1] == "ok: 0 cells differ"
+    row = log.scan(filter="k = 2").to_arrow()
+    log.write(row.set_column(row.column_names.index("v"), "v", pa.array(["w"])))
+    wrong = run("audit", table.path, "--served", "db.served")
+    assert wrong.exit_code == 1
+    assert "key {'k': 2}, column v: served 'w', offline 'v2' (request 0" in wrong.stdout
+    assert wrong.stdout.splitlines()[-1] == "1 cell differs"
+    unnamed = run("audit", table.path, "--served", "db.served", "--findings", "0")
+    assert "and 1 more" in unnamed.stdout
+    put(table, {3: "v3"})
+    table.expire_snapshots(num_retained_min=1, num_retained_max=1, time_retained_millis=1)
+    gone = run("audit", table.path, "--served", "db.served")
+    assert gone.exit_code == 1
+    reason = "it has expired, and no tag keeps it"
+    assert f"not compared: 1 request of snapshot 1: {reason}" in gone.stdout
+    body = json.loads(run("audit", table.path, "--served", "db.served", "--json").stdout)
+    assert (body["ok"], body["gone_requests"], body["differing"]) == (False, 1, 0)
+
+
+def test_audit_of_what_was_served_where_nothing_is(tmp_path: Path) -> None:
+    table = create(tmp_path)
+    put(table, {1: "v1"})
+    assert run("audit", table.path, "--served", "db.none").exit_code == 2
+    assert run("audit", table.path, "--served", table.path).exit_code == 2
+    both = run("audit", table.path, "--served", "db.none", "--from", "1")
+    assert (both.exit_code, "--from" in both.stderr) == (2, True)

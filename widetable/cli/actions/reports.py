@@ -16,7 +16,7 @@ from widetable.cli.command import DONE, FOUND
 from widetable.cli.input.key_words import key_of_words
 from widetable.cli.input.option_words import names_of
 from widetable.cli.input.snapshot_word import barrier_or_text, snapshot_or_tag
-from widetable.cli.output.audit_text import audit_lines
+from widetable.cli.output.audit_text import audit_lines, served_lines
 from widetable.cli.output.changes_output import write_rows
 from widetable.cli.output.console import write_json, write_line, write_lines, write_result
 from widetable.cli.output.frame_text import frame_lines
@@ -92,12 +92,28 @@ def explain(
     return DONE
 
 
-def audit(path: str, start: str | None, findings: int, format: str) -> int:
+def audit(path: str, start: str | None, findings: int, served: str | None, format: str) -> int:
     """Print the number of checks and the findings of each law; the exit code is 1 for findings."""
     table = Table.open(path)
+    if served is not None:
+        return _audit_served(table, served, start, findings, format)
     first = None if start is None else snapshot_or_tag(start, "--from", table)
     report = table.audit(first, findings)
     write_lines(format, report.to_dict(), audit_lines(report))
+    return DONE if report.ok else FOUND
+
+
+def _audit_served(table: Table, served: str, start: str | None, findings: int, format: str) -> int:
+    """Print what was compared and what differs. The exit code is 1 for different values and snapshots that are gone."""
+    if start is not None:
+        raise InvalidError(
+            "--from",
+            found="both it and --served",
+            expected="one of them: a log says which snapshots it is of",
+            action="Omit --from.",
+        )
+    report = table.audit_served(Table.open(served) if "/" in served else served, findings)
+    write_lines(format, report.to_dict(), served_lines(report))
     return DONE if report.ok else FOUND
 
 

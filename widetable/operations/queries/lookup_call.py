@@ -30,15 +30,17 @@ _MAX_SHARED_BYTES: Final = 1 << 20
 
 
 class LookupCall:
-    """The call of one thread. keys: key rows of the schema of `view`. rows: None until it is answered.
+    """The call of one thread. keys: key rows of the schema of `view`. rows: None until it is answered. answered_by: the
+    view that they are from.
 
-    The calling thread makes it. Once it waits, only the thread that has the turn writes `rows`.
+    The calling thread makes it. Once it waits, only the thread that has the turn writes to it.
     """
 
     def __init__(self, view: LookupView, keys: pa.RecordBatch) -> None:
         self.keys: Final = keys
         self.view: Final = view
         self.rows: pa.Table | None = None
+        self.answered_by = view
 
 
 def next_calls(call: LookupCall, waiting: deque[LookupCall]) -> list[LookupCall]:
@@ -58,6 +60,8 @@ def answer(calls: Sequence[LookupCall], view: LookupView) -> pa.Table:
     view: may have moved since the calls were made. If it moved to a snapshot of another schema, their keys were cast
     to the old one: then the first call's keys are cast again and looked up, and the others take turns of their own.
     """
+    for call in calls:
+        call.answered_by = view
     fits = all(call.view.schema is view.schema for call in calls)
     if fits and len(calls) > 1:
         with contextlib.suppress(Exception):  # an error of the first call is raised below

@@ -10,12 +10,17 @@ read is kept:
                                  requested: NotFoundError, and the session is as before
 
 Where the storage takes no lease (it is read-only), nothing keeps a snapshot from expiry.
+
+A session may have a log of what it gives (`served_request.RequestLog`). An answer that the log does not keep is not
+given: its error is raised instead.
+
 Raises InvalidError for wrong keys and a closed session, NotFoundError for a missing column or snapshot, what
-scans raise for tables that this version cannot read, and what reading data files raises.
+scans raise for tables that this version cannot read, what reading data files raises, and what the log raises.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -27,18 +32,33 @@ import pyarrow as pa
 
 from widetable.arguments import names, whole_number
 from widetable.commit.holds.read_lease import ReadLease
-from widetable.errors import InvalidError, NotFoundError
+from widetable.errors import InvalidError, NotFoundError, UnsupportedError
 from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.newest_snapshot import lease_on
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_call import LookupCall, answer, next_calls
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.lookup_view import LookupView
-from widetable.operations.queries.table_windows import OpenedTiles, WindowCall, session_windows
+from widetable.operations.queries.table_windows import (
+    OpenedTiles,
+    WindowCall,
+    WindowsAnswer,
+    session_windows,
+)
+from widetable.operations.windows.served_request import (
+    CoarseTiles,
+    Lookup,
+    RequestLog,
+    ServedRequest,
+    Windows,
+    answering,
+)
 from widetable.operations.windows.tile_rows import TilePiece
 from widetable.operations.windows.tile_sizes import coarse_tables
 from widetable.operations.windows.window import TimeWindow
+from widetable.operations.windows.window_plan import MICROS
 from widetable.runtime.forked_child import SharedByThreads
+from widetable.runtime.machine_clock import now_nanos
 from widetable.runtime.not_pickled import not_pickled
 from widetable.write.table_state import TableState
 
@@ -69,9 +89,14 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
     __reduce_ex__ = not_pickled
 
     def __init__(
-        self, table: OpenTable, columns: Sequence[str] | None, snapshot_id: int | None
+        self,
+        table: OpenTable,
+        columns: Sequence[str] | None,
+        snapshot_id: int | None,
+        log: RequestLog | None = None,
     ) -> None:
         self._table = table
+        self._log = log
         self._columns = None if columns is None else names(columns, "columns")
         self._lease: ReadLease | None = None
         self._view: LookupView | None = None
@@ -119,6 +144,8 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             The keys do not fit the primary key, or the session is closed.
         UnsupportedError
             The table has no primary key, or none that says the partition.
+        StorageError
+            The log of what is given is full in memory, and cannot be written.
 
         Examples
         --------
@@ -133,6 +160,8 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             # Not None: another thread answered this call while it waited.
             if call.rows is None:
                 call.rows = answer(next_calls(call, self._waiting), self._opened())
+        if self._log is not None:
+            self._log.add(_looked_up(call, call.rows))
         return call.rows
 
     def lookup_prefix(self, keys: Any, limit_per_key: int | None = None) -> pa.Table:
@@ -156,8 +185,16 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         InvalidError
             The keys do not fit the primary key, one has more rows than `limit_per_key`, or the session is closed.
         UnsupportedError
-            Columns of the bucket key are missing, or the table has no primary key.
+            Columns of the bucket key are missing, the table has no primary key, or the session has a log, which
+            takes no such answers.
         """
+        if self._log is not None:
+            raise UnsupportedError(
+                "lookup_prefix",
+                found="a session with a served_log, which logs lookups and windows",
+                expected="a session without one",
+                action="Open another session for such calls.",
+            )
         limit = (
             None if limit_per_key is None else whole_number(limit_per_key, "limit_per_key", least=1)
         )
@@ -208,16 +245,62 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             There is no such column.
         UnsupportedError
             The table is no tile table.
+        StorageError
+            The log of what is given is full in memory, or lacks a column, and cannot be written.
         """
         call = WindowCall(features, at, tile, tile_size, on, prefix, empty_zero)
         others = coarse_tables(coarse, LookupSession)
         sessions = [(None, self), *others]
-        opened = [OpenedTiles(s._opened(), s._with_view, size) for size, s in sessions]
-        return session_windows(keys, call, opened)
+        noted = [_NotedView(session) for _, session in sessions]
+        opened = [
+            OpenedTiles(n.view, n, size) for n, (size, _) in zip(noted, sessions, strict=True)
+        ]
+        given = session_windows(keys, call, opened)
+        if self._log is not None:
+            self._log_windows(self._log, given, noted)
+        return given.rows
 
-    def _with_view(self, find: Callable[[LookupView], TilePiece]) -> TilePiece:
-        with self._lock:
-            return find(self._opened())
+    def flush_served_log(self) -> None:
+        """Write what the session gave into its log, now.
+
+        Without this call, a batch is written every 10 seconds or 10,000 rows, and when the session is closed.
+
+        Raises
+        ------
+        InvalidError
+            The session has no log.
+        StorageError
+            The log cannot be written. What was given stays in memory, and is tried again.
+        """
+        if self._log is None:
+            raise InvalidError(
+                "served_log",
+                found="a lookup session without one",
+                expected="a session that logs what it gives",
+                action="Open it with Table.lookup_session(served_log=..).",
+            )
+        self._log.flush()
+
+    def _log_windows(
+        self, log: RequestLog, answer: WindowsAnswer, noted: Sequence[_NotedView]
+    ) -> None:
+        """Log windows that these views have answered, the own one first."""
+        plan = answer.plans[0]
+        features = answer.rows.select([answer.prefix + window.name for window in plan.windows])
+        log.check(list(answer.keys.schema), list(features.schema))
+        own, *others = [answering(n.view.chosen.snapshot, n.view.schema.id) for n in noted]
+        paths = [n.session._table.path for n in noted[1:]]
+        sizes = [each.size for each in answer.plans[1:]]
+        coarse = tuple(map(CoarseTiles, paths, sizes, others))
+        windows = tuple(
+            (
+                answer.prefix + each.name,
+                TimeWindow(each.column, each.function.name, each.micros // MICROS),
+            )
+            for each in plan.windows
+        )
+        asked_for = Windows(windows, plan.tile, plan.size, answer.empty_zero, coarse)
+        log.add(ServedRequest(answer.keys, features, answer.at, asked_for, own))
 
     def move(self, snapshot_id: int | None = None) -> None:
         """Read another snapshot from now on.
@@ -249,9 +332,14 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
             self._move(snapshot_id)
 
     def close(self) -> None:
-        """Close all files, and release the snapshot.
+        """Close all files, release the snapshot, and write the rest of the log.
 
         It may be called more than once.
+
+        Raises
+        ------
+        StorageError
+            The log cannot be written. What was given stays in memory; another call tries again.
         """
         with self._lock:
             view, self._view = self._view, None
@@ -260,6 +348,8 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
                 view.close()
             if lease is not None:
                 lease.release()
+        if self._log is not None:
+            self._log.flush()
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -269,6 +359,7 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         old_lease = self._lease
         view, lease = self._chosen(snapshot_id)
         try:
+            self._check_log(view)
             if self._view is not None:
                 view.take_over(self._view)
         except BaseException:
@@ -279,6 +370,12 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         self._view, self._lease = view, lease
         if old_lease is not None and old_lease is not lease:
             old_lease.release()
+
+    def _check_log(self, view: LookupView) -> None:
+        """Make sure that the log takes the answers of a view."""
+        if self._log is not None:
+            schema = view.schema
+            self._log.check(list(schema.arrow_schema(schema.primary_keys)), list(view.arrow_schema))
 
     def _opened(self) -> LookupView:
         """Return the view. Raises InvalidError when the session is closed."""
@@ -313,40 +410,27 @@ class LookupSession(SharedByThreads, AbstractContextManager["LookupSession"]):
         return lease_on(table, snapshot_id)
 
 
-def lookup_session(
-    table: OpenTable, columns: Sequence[str] | None = None, snapshot_id: int | None = None
-) -> LookupSession:
-    """Open a session that looks up rows by key, call after call, from one snapshot.
+class _NotedView:
+    """Runs a function with the view that a session has then, and notes it."""
 
-    `.lookup(keys)` works as `Table.lookup`, `.move(snapshot_id)` goes to another snapshot, `.close()` ends
-    the session; or use `with`. The session keeps plans and open files between calls, so a call for a
-    few keys costs a small part of `Table.lookup`. It keeps its snapshot from expiry for as long as it is
-    open, unless the storage is read-only.
+    def __init__(self, session: LookupSession) -> None:
+        self.session = session
+        self.view = session._opened()
 
-    Parameters
-    ----------
-    columns : list of str, default None
-        The columns, in the order wanted. None: all.
-    snapshot_id : int, default None
-        The snapshot, with the columns that the table had then. None: the newest one, with the newest
-        columns.
+    def __call__(self, find: Callable[[LookupView], TilePiece]) -> TilePiece:
+        with self.session._lock:
+            view = self.session._opened()
+            if view.schema.id == self.view.schema.id:
+                self.view = view
+                return find(view)
+        # The session has moved to other columns than the call was planned with: the snapshot of then answers.
+        with contextlib.closing(self.view.with_nothing_open()) as view:
+            return find(view)
 
-    Returns
-    -------
-    LookupSession
-        The open session.
 
-    Raises
-    ------
-    NotFoundError
-        There is no such column or snapshot.
-    UnsupportedError
-        The table has an option that changes its rows and that this version does not honour.
-
-    Examples
-    --------
-    >>> with users.lookup_session(["city"]) as session:
-    ...     session.lookup([1]).to_pylist()
-    [{'city': 'Oslo'}]
-    """
-    return LookupSession(table, columns, snapshot_id)
+def _looked_up(call: LookupCall, rows: pa.Table) -> ServedRequest:
+    """Return what a log keeps of a lookup."""
+    view = call.answered_by
+    columns = tuple(rows.schema.names)
+    by = answering(view.chosen.snapshot, view.schema.id)
+    return ServedRequest(call.keys, rows, now_nanos() // 1000, Lookup(columns), by)

@@ -70,7 +70,20 @@ class WindowCall(NamedTuple):
     include_current: bool = False
 
 
-def session_windows(keys: Any, call: WindowCall, sessions: Sequence[OpenedTiles]) -> pa.Table:
+class WindowsAnswer(NamedTuple):
+    """The rows of an answer, and what was asked. keys: the entity's columns, in the types of the table. at: the time,
+    in microseconds. plans: that of the table itself, then those of the coarse ones.
+    """
+
+    rows: pa.Table
+    keys: pa.RecordBatch
+    at: int
+    plans: Sequence[WindowPlan]
+    prefix: str
+    empty_zero: bool
+
+
+def session_windows(keys: Any, call: WindowCall, sessions: Sequence[OpenedTiles]) -> WindowsAnswer:
     """Answer a call. sessions: that of the table itself, then those of the coarse ones."""
     prefix, empty_zero = text(call.prefix, "prefix"), flag(call.empty_zero, "empty_zero")
     schemas = [each.view.schema for each in sessions]
@@ -92,7 +105,8 @@ def session_windows(keys: Any, call: WindowCall, sessions: Sequence[OpenedTiles]
     ]
     times = np.full(given.num_rows, now, np.int64)
     parts = feature_parts(levels, plans, times)
-    return with_features(given, plans[0], parts, prefix, empty_zero=empty_zero)
+    rows = with_features(given, plans[0], parts, prefix, empty_zero=empty_zero)
+    return WindowsAnswer(rows, batch.select(plans[0].entity), now, plans, prefix, empty_zero)
 
 
 def _finder(
