@@ -1,7 +1,8 @@
 """How late the flights of a carrier left an airport, hour by hour, and its windows: `nyc.departures_hourly`.
 
-A tile has the departures that were *reported* in its hour: `dep_seq` says when. So a tile that is complete at some
-moment has only what was known by then, and a late flight is in a later tile than one that left in time.
+A tile has the departures that were *reported* in its hour: `dep_seq` says when the version that counts was issued. So a
+tile that is complete at some moment has only what was known by then, and a late flight is in a later tile than one that
+left in time. A rough first version that was corrected later is in no tile.
 
 In: rows of flights. Out: the table, and features over windows of it at the time of each row.
 """
