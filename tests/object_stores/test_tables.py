@@ -220,3 +220,19 @@ def test_the_command_line_takes_urls(
         assert main(arguments) == 0, capsys.readouterr()
     assert main(["read", table.path, "--format", "json"]) == 0
     assert '"a":7' in capsys.readouterr().out.replace(" ", "")
+
+
+def test_what_was_served_out_of_a_bucket_is_logged_and_audited_there(
+    proxy: FaultyProxy, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = create(place)
+    table.write({"k": [1, 2], "a": [3, 4], "a_at": [1, 1]})
+    with table.lookup_session(["a"], served_log="db.served") as session:
+        session.lookup([1, 7])
+        table.write({"k": [1], "a": [5], "a_at": [2]})
+        session.move()
+        session.lookup([1])
+    report = table.audit_served("db.served")
+    assert (report.requests, report.cells, report.differing, report.ok) == (2, 3, 0, True)
+    assert main(["audit", table.path, "--served", f"{place}/db.db/served"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "ok: 0 cells differ"

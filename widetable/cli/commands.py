@@ -82,7 +82,7 @@ _LOOK: Final = (
     Command(
         "audit",
         "reports",
-        "Check the laws of the format and of the changelog, or what lookup sessions have served.",
+        "Check the laws of the format and of the changelog, or what lookup sessions served.",
         (
             argument(
                 "--from",
