@@ -11,12 +11,13 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.went-back-to = in an overwrite that restored the rows of an older snapshot: the id of that snapshot
     widetable.commit-millis = how long this commit took until it was published, lost races included
     widetable.uncompacted  = how many commits wait for a compaction, and since when (`uncompacted`)
+    widetable.watermarks   = the watermark of each writer (`writer_watermarks`); absent without any
     widetable.commits      = written by older versions instead of widetable.commit-users: commit user ->
                              [identifier, snapshot id], at most 1,024 of them
 
 In: snapshots, and a function that loads one by id. The first two properties are copied from snapshot to snapshot,
-`uncompacted` is updated. No other property is copied, whichever client wrote it: a property that we do not know may
-concern only its own snapshot.
+`uncompacted` and `watermarks` are updated. No other property is copied, whichever client wrote it: a property that we
+do not know may concern only its own snapshot.
 
     users before              {"a": [6, 3, 1000, null], "b": [1, 4, 2000, null]}
     snapshot 5, time 3000     is commit 7 of the user "a", with the digest "d1"
@@ -55,6 +56,7 @@ RESCALED: Final = "widetable.rescaled"
 RESTORED_FROM: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
 UNCOMPACTED: Final = "widetable.uncompacted"
+WATERMARKS: Final = "widetable.watermarks"
 OWN_PROPERTIES: Final = frozenset(
     {
         MAX_SEQUENCE_NUMBER,
@@ -70,6 +72,7 @@ OWN_PROPERTIES: Final = frozenset(
         RESCALED,
         RESTORED_FROM,
         COLUMNS,
+        WATERMARKS,
     }
 )
 # Measured in decision 0005.

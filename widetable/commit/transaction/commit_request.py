@@ -222,9 +222,10 @@ CommitRequest: TypeAlias = Append | Compact | Overwrite | Restore | Rewrite
 
 
 def has_effect(request: CommitRequest, delta: Sequence[ManifestEntry]) -> bool:
-    """Return whether a snapshot is made of a request with this delta."""
+    """Return whether a snapshot is made of a request with this delta. A watermark says that its writer is there."""
     is_step = isinstance(request, Restore) or (isinstance(request, Append) and request.barrier)
-    return bool(delta or request.header.properties or is_step)
+    says = request.header.properties or request.header.watermark is not None
+    return bool(delta or says or is_step)
 
 
 def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:

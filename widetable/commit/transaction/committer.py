@@ -40,6 +40,7 @@ from widetable.commit.snapshots.read_back import parsed_back
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
 from widetable.commit.snapshots.uncompacted import uncompacted_behind
+from widetable.commit.snapshots.writer_watermarks import writer_watermarks
 from widetable.commit.transaction.attempts import Attempts
 from widetable.commit.transaction.barrier_gate import barrier_properties
 from widetable.commit.transaction.commit_delta import Deltas
@@ -139,7 +140,7 @@ class Committer:
         read_snapshot_id: int | None = None,
         barrier: BarrierStep | None = None,
     ) -> CommitResult:
-        """Add the messages' new files at level 0. Without files, properties and barrier nothing is committed.
+        """Add the messages' new files at level 0. Without any, properties, watermark and barrier nothing is committed.
         read_snapshot_id: the source of their rows; raises ConflictError if a later commit wrote one of their keys.
         barrier: the effect on the barriers of the table.
         """
@@ -334,6 +335,7 @@ class Committer:
             highest_sequence_number=self._highest_sequence_number(latest),
             barriers=barriers,
             watermark=self.snapshots.watermark_behind(latest, WRITER_VERSION),
+            reached=writer_watermarks(latest, load),
         )
         if latest is not None:
             # If `latest` is ahead, its time is not taken over: the snapshot has the time of the clock.

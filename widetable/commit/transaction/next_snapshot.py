@@ -33,6 +33,7 @@ from widetable.commit.snapshots.committed_columns import columns_text, union, va
 from widetable.commit.snapshots.snapshot_times import commit_millis
 from widetable.commit.snapshots.uncompacted import Uncompacted, needs_a_maintainer, next_uncompacted
 from widetable.commit.snapshots.watermarks import larger
+from widetable.commit.snapshots.writer_watermarks import next_watermarks, writer_of
 from widetable.commit.transaction.attempts import Attempts
 from widetable.commit.transaction.commit_files import ListFile
 from widetable.commit.transaction.commit_identity import Identity
@@ -67,9 +68,11 @@ def next_snapshot(
     highest_sequence_number: int,
     barriers: Mapping[str, str],
     watermark: int | None,
+    reached: Mapping[str, int],
 ) -> Snapshot:
-    """Return the snapshot after `head`, with its schema. users, waiting, highest_sequence_number, watermark: as of
-    `head`. barriers: see barrier_gate. now_millis: by this machine's clock. took_millis: since the commit began.
+    """Return the snapshot after `head`, with its schema. users, waiting, highest_sequence_number, watermark, reached
+    (by each writer): as of `head`. barriers: see barrier_gate. now_millis: by this machine's clock. took_millis: since
+    the commit began.
     """
     previous, request, schema_id = head.latest, run.request, head.schema.id
     header, changes = request.header, run.changes
@@ -105,6 +108,7 @@ def next_snapshot(
             **_user_properties(head, header.by, delta, time_millis, users, highest_sequence_number),
             **_row_properties(request, changes, run.retries, took_millis),
             **_backlog_property(head, run, time_millis, waiting),
+            **_watermark_property(request, reached, users),
         },
     )
 
@@ -154,6 +158,15 @@ def _column_property(
     if ids is None or ids >= value_ids(head.schema):
         return {}
     return {COLUMNS: columns_text(ids)}
+
+
+def _watermark_property(
+    request: CommitRequest, reached: Mapping[str, int], users: Users
+) -> dict[str, str]:
+    """Return the watermarks of writers. A restored snapshot's is that of no writer."""
+    own = None if isinstance(request, Restore) else request.header.watermark
+    by = request.header.by
+    return next_watermarks(reached, writer_of(by.user, by.identifier), own, users)
 
 
 def _own_commit(by: Identity, id: int, time_millis: int) -> LastCommit | None:

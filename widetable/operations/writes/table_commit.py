@@ -61,10 +61,12 @@ def commit_append(
     properties : dict of str to str, default None
         Texts to store in the snapshot. None: nothing is stored.
     watermark : int, default None
-        Epoch milliseconds before which the writer expects no more rows; snapshots keep the highest. None:
-        no watermark.
-    digest, replay
-        As in `write`.
+        Epoch milliseconds before which the writer expects no more rows. Snapshots keep the highest, and that of each
+        commit user with identifiers. It is committed even without rows. None: no watermark.
+    digest : str, default None
+        A text that identifies the content of the commit, such as a hash, at most 128 bytes. None: unknown.
+    replay : bool, default False
+        Whether an identifier that is not above the last one is that of a commit in the table.
     read_snapshot : int, default None
         The snapshot that the rows were made from: the commit is refused if a later one wrote one of their
         keys. None: nothing is compared.

@@ -57,31 +57,29 @@ def write(
     replay: bool = False,
     properties: Mapping[str, str] | None = None,
     written_columns: str | None = None,
+    watermark: int | None = None,
 ) -> CommitResult:
     """Upsert rows in one commit.
 
-    The data has the columns that the call updates, including the primary key. Without rows and properties nothing is
-    committed. Buckets are compacted if that is due, unless the option `write-only` is set. A repeated identifier of a
-    user commits nothing; they grow. The last is a repeat unless its digest differs, a lower one by digest or `replay`.
+    The data has the columns that the call updates, including the primary key. Without rows, properties and watermark
+    nothing is committed. Buckets are compacted if due, unless the option `write-only` is set. A repeated identifier of
+    a user commits nothing; they grow. The last is a repeat unless its digest differs, a lower one by digest or
+    `replay`.
 
     Parameters
     ----------
     data : Arrow data, frame, dict, list of dicts or iterable
-        The rows: Arrow tables, batches, readers and C streams (polars, DuckDB), converted only without loss; a pandas
-        frame, without an unnamed index; a dict of columns; dicts, each of which writes its names; or an iterable of
-        Arrow data or frames. Floats of Python and numpy are rounded to FLOAT; NaN is null in columns of other types.
+        Arrow tables, batches, readers and C streams (polars, DuckDB), converted only without loss; a pandas frame,
+        without an unnamed index; a dict of columns; dicts, each of which writes its names; an iterable of Arrow data
+        or frames. Floats of Python and numpy are rounded to FLOAT; NaN is null in columns of other types.
     commit_user : str, default None
         The name under which identifiers grow, at most 255 bytes. None: a new one for this call.
     commit_identifier : int, default None
         The number of this commit, from 0 to 2^63 - 2. None: the commit is never a repeat.
     row_kind : str, default "_row_kind"
         An optional column of +I, -U, +U and -D. Without it all rows are +I.
-    digest : str, default None
-        A text that identifies the content of the commit, such as a hash, at most 128 bytes. None: unknown.
-    replay : bool, default False
-        Whether an identifier that is not above the last one is that of a commit in the table.
-    properties : dict of str to str, default None
-        Texts to store in the snapshot. None: nothing is stored.
+    digest, replay, properties, watermark
+        As in `commit_append`.
     written_columns : str, default None
         A column of the data that lists the columns which each row writes, besides its key and kind; a null list: all.
 
@@ -105,18 +103,7 @@ def write(
     True
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
-    return _append_rows(table, data, by, row_kind, properties, written_columns)
-
-
-def _append_rows(
-    table: OpenTable,
-    data: Any,
-    by: Identity,
-    row_kind: str,
-    properties: Mapping[str, str] | None,
-    written_columns: str | None,
-) -> CommitResult:
-    commit = partial(append_messages, table, by=by, properties=properties)
+    commit = partial(append_messages, table, by=by, properties=properties, watermark=watermark)
     return write_by(table, COMMIT_KIND_APPEND, data, by, row_kind, commit, written_columns)
 
 

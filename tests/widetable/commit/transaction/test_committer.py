@@ -95,6 +95,7 @@ def test_the_first_snapshot_has_every_key_it_must_have(tmp_path: Path) -> None:
         "widetable.rows": "7",
         "widetable.files": "1",
         "widetable.retries": "0",
+        "widetable.watermarks": '{"job":99}',
     }
     assert (tmp_path / "snapshot/LATEST").read_text() == "1"
     assert (tmp_path / "snapshot/EARLIEST").read_text() == "1"
