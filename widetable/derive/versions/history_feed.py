@@ -21,16 +21,15 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.equal_keys import distinct_rows
+from widetable.derive.changes.followed_until import following
 from widetable.derive.versions.history_table import (
     beginning_of,
     beginning_with,
     find_history,
     history_name,
     made_history,
-    mark_of,
     user_of,
     written_until,
 )
@@ -130,7 +129,7 @@ def _written(base: OpenTable, history: OpenTable, snapshots: list[Snapshot], fir
                 rows += versions.num_rows
         messages = writer.finish()
     last = snapshots[-1]
-    by = Identity(user_of(base), last.id, mark_of(last))
+    by = following(user_of(base), last)
     # Without a property a commit without rows would not be made, and the history would not know how far it goes.
     properties = {SOURCE: str(last.id)}
     try:

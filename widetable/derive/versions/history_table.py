@@ -21,9 +21,8 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.acceptance.acceptance import Use, accept
-from widetable.commit.notes.skipped_files import or_none
-from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.derive.changes.followed_until import followed_until
 from widetable.derive.indexes.index_table import buckets_of_derived
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
@@ -142,25 +141,8 @@ def user_of(base: OpenTable) -> str:
     return f"history/{name_of(base)}"
 
 
-def mark_of(snapshot: Snapshot) -> str:
-    """Return what tells a snapshot of the base from another one with its id."""
-    return snapshot.delta_manifest_list
-
-
 def written_until(base: OpenTable, history: OpenTable, latest: Snapshot | None) -> int:
     """Return the base's snapshot up to which a snapshot of the history has all versions; 0 before the first commit."""
-    users = users_of(latest, history._committer.last_commits.load)
-    last = last_of(users, user_of(base))
-    if last is None:
-        return 0
-    store = base._committer.snapshots
-    snapshot = or_none(store.load, last.identifier)
-    is_other = snapshot is not None and mark_of(snapshot) != last.digest
-    if is_other or (store.latest_id() or 0) < last.identifier:
-        raise InvalidError(
-            f"history {name_of(history)!r} of {name_of(base)!r}",
-            found=f"versions up to a snapshot {last.identifier} that the table does not have any more",
-            expected="snapshots that stay until they expire; another client rolled the table back, or they were lost",
-            action="Name a new table in history.table: it begins with the oldest snapshot.",
-        )
-    return last.identifier
+    renew = "Name a new table in history.table: it begins with the oldest snapshot."
+    user = user_of(base)
+    return followed_until(base, history, latest, user, what="history", renew=renew)
