@@ -26,6 +26,8 @@ if typing.TYPE_CHECKING:
     from widetable.derive.loading.batch_loader import BatchLoader
     from widetable.derive.loading.torch_rows import TorchRows
     from widetable.derive.lookups.lookup_join import lookup_join
+    from widetable.derive.samples.label import SampleLabel, label
+    from widetable.derive.samples.sample_follower import SampleFollower
     from widetable.derive.served.served_report import GoneSnapshot, ServedCell, ServedReport
     from widetable.derive.upkeep.inspector import Inspector
     from widetable.errors import (
@@ -123,6 +125,8 @@ __all__ = [
     "RevisedTable",
     "RevisionResult",
     "RollbackResult",
+    "SampleFollower",
+    "SampleLabel",
     "ServedCell",
     "ServedReport",
     "Session",
@@ -140,6 +144,7 @@ __all__ = [
     "WaitedWriter",
     "WidetableError",
     "WritingCommit",
+    "label",
     "lookup_join",
     "window",
 ]

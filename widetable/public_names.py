@@ -70,6 +70,8 @@ HOMES: Final = {
     "RevisedTable": "topology.revision",
     "RevisionResult": "topology.revision",
     "RollbackResult": "operations.health.rollback",
+    "SampleFollower": "derive.samples.sample_follower",
+    "SampleLabel": "derive.samples.label",
     "ServedCell": "derive.served.served_report",
     "ServedReport": "derive.served.served_report",
     "Session": "operations.barriers.session",
@@ -84,6 +86,7 @@ HOMES: Final = {
     "WaitedWriter": "topology.table_progress",
     "TimeWindow": "operations.windows.window",
     "WritingCommit": "operations.handle.file_origins",
+    "label": "derive.samples.label",
     "lookup_join": "derive.lookups.lookup_join",
     "window": "operations.windows.window",
 }

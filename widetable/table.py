@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from widetable.derive.indexes.index_lookup import lookup_index
 from widetable.derive.loading.loading import to_batches, to_torch
+from widetable.derive.samples.sample_follower import follow_samples
 from widetable.derive.served.logged_session import lookup_session
 from widetable.derive.served.served_audit import audit_served
 from widetable.derive.upkeep.derived_alteration import alter_options
@@ -222,6 +223,7 @@ class Table(OpenTable):
     scan_changes = scan_changes
     change_batches = change_batches
     follow = follow
+    follow_samples = follow_samples
     change_source = change_source
 
     # The past

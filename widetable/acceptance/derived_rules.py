@@ -1,9 +1,11 @@
-"""Checks what tables exclude that are derived from others: joins, indexes and histories, which follow other tables.
+"""Checks what tables exclude that are derived from others: joins, indexes, histories and samples follow other tables.
 
 Raises InvalidError, which names the option or the table to write to, and UnsupportedError for a copy or a branch.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.merge.engine import unchecked_engine
@@ -15,6 +17,13 @@ from widetable.schema.field_options import DERIVED_OPTION
 from widetable.schema.history_columns import HISTORY_COLUMNS
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import table_root
+
+# The option that names the table from which one is made, what it is, and who writes it.
+_MADE: Final = (
+    (join_options.INDEX_OF, "is an index of", "the maintainer of"),
+    (join_options.HISTORY_OF, "is the history of", "the maintainer of"),
+    (join_options.SAMPLES_OF, "has samples of", "follow_samples of"),
+)
 
 
 def check_given_rows(schema: TableSchema) -> None:
@@ -31,22 +40,15 @@ def check_given_rows(schema: TableSchema) -> None:
             expected="the join as its only writer",
             action=f"Write to {left} and {right} instead.",
         )
-    base = options.get(join_options.INDEX_OF)
-    if base is not None:
-        raise InvalidError(
-            f"option {join_options.INDEX_OF.key!r}",
-            found=f"rows for a table that is an index of {base}",
-            expected=f"the maintainer of {base} as its only writer",
-            action=f"Write to {base} instead.",
-        )
-    of = options.get(join_options.HISTORY_OF)
-    if of is not None:
-        raise InvalidError(
-            f"option {join_options.HISTORY_OF.key!r}",
-            found=f"rows for a table that is the history of {of}",
-            expected=f"the maintainer of {of} as its only writer",
-            action=f"Write to {of} instead.",
-        )
+    for option, what, writer in _MADE:
+        of = options.get(option)
+        if of is not None:
+            raise InvalidError(
+                f"option {option.key!r}",
+                found=f"rows for a table that {what} {of}",
+                expected=f"{writer} {of} as its only writer",
+                action=f"Write to {of} instead.",
+            )
 
 
 def check_history(schema: TableSchema) -> None:
@@ -113,5 +115,6 @@ def _names_another(option: str) -> bool:
         join_options.INDEX_OF,
         join_options.HISTORY_TABLE,
         join_options.HISTORY_OF,
+        join_options.SAMPLES_OF,
     )
     return option in {each.key for each in derived} or DERIVED_OPTION.match(option) is not None

@@ -133,7 +133,8 @@ def _check_rows_may_expire(schema: TableSchema) -> None:
     all records of a key then.
     """
     time = retention.RECORD_LEVEL_EXPIRE_TIME
-    for option in (join_options.LEFT, join_options.INDEX_OF, join_options.HISTORY_OF):
+    derived = join_options.INDEX_OF, join_options.HISTORY_OF, join_options.SAMPLES_OF
+    for option in (join_options.LEFT, *derived):
         other = schema.typed_options.get(option)
         if other is not None:
             raise InvalidError(

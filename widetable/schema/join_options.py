@@ -77,6 +77,27 @@ HISTORY_BEGINS: Final = Option[str | None].text(
     immutable=True,
 )
 
+SAMPLES_OF: Final = Option[str | None].text(
+    "widetable.samples-of",
+    None,
+    "`db.name` of the table whose samples this table contains, or the keys that wait to be samples. "
+    "`Table.follow_samples` of that table sets it; it is the only writer.",
+    immutable=True,
+)
+SAMPLES_BEGIN: Final = Option[str | None].text(
+    "widetable.samples-begin",
+    None,
+    "The identity of the table whose samples this table contains, the id of the snapshot with which they begin, and "
+    "the ids of the columns that they are made of. Set with `widetable.samples-of`.",
+    immutable=True,
+)
+SAMPLES_RULE: Final = Option[str | None].text(
+    "widetable.samples-rule",
+    None,
+    "The rule by which rows become samples, as JSON. Set with `widetable.samples-of`.",
+    immutable=True,
+)
+
 JOIN_OPTIONS: Final[tuple[Option[Any], ...]] = (LEFT, RIGHT, ON, HOW, MAX_MATCHES)
 OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
     *JOIN_OPTIONS,
@@ -84,6 +105,9 @@ OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
     HISTORY_TABLE,
     HISTORY_OF,
     HISTORY_BEGINS,
+    SAMPLES_OF,
+    SAMPLES_BEGIN,
+    SAMPLES_RULE,
 )
 _NEEDED: Final = (LEFT, RIGHT, ON)
 

@@ -21,10 +21,16 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.commit.transaction.touched_keys import distinct_keys, touched_files, touched_groups
+from widetable.commit.transaction.touched_keys import (
+    TouchedFiles,
+    distinct_keys,
+    touched_files,
+    touched_groups,
+)
 from widetable.derive.changes.join_partitions import partition_values
 from widetable.format.bucket_id import BucketId
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.lookup_view import LookupView
 from widetable.operations.queries.table_at import scan_at, view_at
 from widetable.schema.table_schema import TableSchema
 
@@ -49,19 +55,36 @@ def changed_rows(
     if after_id is None:
         yield from _from_nothing(table, until_id, columns)
         return
-    committer, state = table._committer, table._state()
-    touched = touched_files(state, committer.live_files, after_id, until_id)
+    touched = _touched(table, after_id, until_id)
     if not touched:
         return
     with (
         closing(view_at(table, after_id, columns)) as old,
         closing(view_at(table, until_id, columns)) as new,
     ):
-        for files in touched_groups(state, touched):
-            bucket, keys = next(iter(files)), distinct_keys(state, files)
-            for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
-                piece = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
-                yield ChangedRows(old.lookup(piece), new.lookup(piece))
+        yield from _rows_of(table, touched, old, new)
+
+
+def rows_between(
+    table: OpenTable, after_id: int, until_id: int, old: LookupView, new: LookupView
+) -> Iterator[ChangedRows]:
+    """Yield the changed rows, read by views of the two snapshots that the caller has open."""
+    yield from _rows_of(table, _touched(table, after_id, until_id), old, new)
+
+
+def _touched(table: OpenTable, after_id: int, until_id: int) -> TouchedFiles:
+    return touched_files(table._state(), table._committer.live_files, after_id, until_id)
+
+
+def _rows_of(
+    table: OpenTable, touched: TouchedFiles, old: LookupView, new: LookupView
+) -> Iterator[ChangedRows]:
+    state = table._state()
+    for files in touched_groups(state, touched):
+        bucket, keys = next(iter(files)), distinct_keys(state, files)
+        for start in range(0, keys.num_rows, _KEYS_AT_ONCE):
+            piece = whole_keys(keys.slice(start, _KEYS_AT_ONCE), bucket, state.schema)
+            yield ChangedRows(old.lookup(piece), new.lookup(piece))
 
 
 def whole_keys(keys: pa.RecordBatch, bucket: BucketId, schema: TableSchema) -> pa.RecordBatch:

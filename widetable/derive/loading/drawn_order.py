@@ -37,7 +37,12 @@ def key_of(*numbers: int) -> int:
 
 def draws(key: int, count: int) -> npt.NDArray[np.uint64]:
     """Return the first `count` numbers of SplitMix64 with the key as its seed."""
-    steps = np.arange(1, count + 1, dtype=np.uint64)
+    return draws_at(key, np.arange(count, dtype=np.uint64))
+
+
+def draws_at(key: int, numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return the draws of these numbers, of which 0 is the first."""
+    steps = numbers + np.uint64(1)
     steps *= np.uint64(_GAMMA)
     steps += np.uint64(key)
     return _mixed(steps)

@@ -51,7 +51,7 @@ def event_groups(
     schema: TableSchema, event_times: Any, features: Sequence[str]
 ) -> list[EventGroup]:
     """Divide the features by the column that dates them."""
-    units = _units(schema, event_times)
+    units = time_units(schema, event_times)
     dated = {name: _time_of(schema, name, units) for name in features}
     undated = next((name for name, time in dated.items() if time is None), None)
     if undated is not None:
@@ -71,7 +71,7 @@ def event_groups(
     ]
 
 
-def _units(schema: TableSchema, event_times: Any) -> dict[str, str | None]:
+def time_units(schema: TableSchema, event_times: Any) -> dict[str, str | None]:
     """Return the columns of times, and the unit of those that are numbers."""
     if event_times is None:
         groups = [name for group in schema.sequence_groups for name in group.sequence]

@@ -1,0 +1,174 @@
+"""When a row is a sample, and what it has: the arguments of `Table.follow_samples`, checked, as one value.
+
+    complete   columns without which a row is no sample
+    eager      columns that make it ready before its time: all of them are there
+    due        on + the longest of `wait` and the labels' times, passed by the watermark of the slowest writer
+    neither    without `wait` and labels a row is ready as soon as it is complete
+
+The table of the samples stores the rule as JSON, so all who follow it follow one rule. In: what a caller gives. Out: a
+`SampleRule`, and its text. Pure. Raises InvalidError for arguments that do not fit one another.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+from widetable.arguments import instance, mapping, names, one_of, refused, text, whole_number
+from widetable.derive.samples.label import SampleLabel
+from widetable.errors import InvalidError
+from widetable.operations.windows.window import duration_millis
+
+_LARGEST_SEED: Final = 2**64 - 1
+
+
+class Late(Enum):
+    """What follows a change of a sample that was given."""
+
+    DROP = "drop"
+    CORRECT = "correct"
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """The share of negative samples that is kept. column: it is 0 or false in them."""
+
+    share: float
+    seed: int
+    column: str
+
+
+@dataclass(frozen=True)
+class SampleRule:
+    """A checked rule. columns: of the samples besides the key; None: all. writers: commit users, None: all."""
+
+    complete: tuple[str, ...]
+    eager: tuple[str, ...]
+    on: str | None
+    wait_millis: int | None
+    defaults: dict[str, str | int | float | bool]
+    labels: dict[str, SampleLabel]
+    late: Late
+    negatives: Negatives | None
+    columns: tuple[str, ...] | None
+    writers: tuple[str, ...] | None
+    event_times: dict[str, str | None]
+
+    @property
+    def waits(self) -> bool:
+        """Whether a row that is complete may have to wait for its time."""
+        return self.wait_millis is not None or bool(self.labels)
+
+    @property
+    def longest_millis(self) -> int:
+        """How long after the time of a row it is due."""
+        return max([self.wait_millis or 0, *(each.within_millis for each in self.labels.values())])
+
+    def to_text(self) -> str:
+        """Return the rule as its table stores it: rules of one text give the same samples."""
+        body = {
+            "complete": self.complete,
+            "eager": self.eager,
+            "on": self.on,
+            "wait": self.wait_millis,
+            "defaults": self.defaults,
+            "labels": {name: astuple(each) for name, each in self.labels.items()},
+            "late": self.late.value,
+            "negatives": self.negatives and astuple(self.negatives),
+            "columns": self.columns,
+            "writers": self.writers,
+            "event_times": self.event_times,
+        }
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+
+    @staticmethod
+    def from_text(text: str) -> SampleRule:
+        """Return the rule that a table stores."""
+        body = json.loads(text)
+        negatives, labels = body["negatives"], body["labels"]
+        lists = ("complete", "eager", "columns", "writers")
+        return SampleRule(
+            on=body["on"],
+            wait_millis=body["wait"],
+            defaults=body["defaults"],
+            labels={name: SampleLabel(*each) for name, each in labels.items()},
+            late=Late(body["late"]),
+            negatives=None if negatives is None else Negatives(*negatives),
+            event_times=body["event_times"],
+            **{name: None if body[name] is None else tuple(body[name]) for name in lists},
+        )
+
+
+def sample_rule(
+    complete: Any, eager: Any, on: Any, wait: Any, defaults: Any, labels: Any, late: Any,
+    negatives: Any, seed: Any, negative_of: Any, columns: Any, writers: Any, event_times: Any,
+) -> SampleRule:  # fmt: skip
+    """Check the arguments."""
+    rule = SampleRule(
+        names(complete, "complete"),
+        names(eager, "eager"),
+        None if on is None else text(on, "on"),
+        None if wait is None else duration_millis(wait, "wait"),
+        {name: _default(name, each) for name, each in mapping(defaults, "defaults").items()},
+        {
+            name: instance(each, SampleLabel, f"labels[{name!r}]")
+            for name, each in mapping(labels, "labels").items()
+        },
+        Late(one_of(late, [each.value for each in Late], "late")),
+        _negatives(negatives, seed, negative_of),
+        None if columns is None else names(columns, "columns"),
+        None if writers is None else tuple(sorted(names(writers, "writers"))),
+        _units(event_times),
+    )
+    _check(rule)
+    return rule
+
+
+def _negatives(share: Any, seed: Any, column: Any) -> Negatives | None:
+    number = whole_number(seed, "seed", least=0, most=_LARGEST_SEED)
+    column = text(column, "negative_of")
+    if share is None:
+        return None
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise refused(share, "negatives", "the share that is kept, above 0 and at most 1")
+    return Negatives(float(share), number, column)
+
+
+def _default(name: str, value: Any) -> str | int | float | bool:
+    """Return a value as JSON holds it: times and decimals as texts, which are cast to the type of their column."""
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, date | Decimal):
+        return str(value)
+    raise refused(value, f"defaults[{name!r}]", "a text, number, boolean, date, time or decimal")
+
+
+def _units(event_times: Any) -> dict[str, str | None]:
+    if isinstance(event_times, list | tuple):
+        return dict.fromkeys(names(event_times, "event_times"))
+    return mapping(event_times, "event_times")
+
+
+def _check(rule: SampleRule) -> None:
+    if not rule.complete:
+        raise refused((), "complete", "a column at least, without which a row is no sample")
+    if rule.waits and rule.on is None:
+        raise InvalidError(
+            "on",
+            found="no column, with " + ("labels" if rule.labels else "wait"),
+            expected="the column with the time of a sample, from which it waits",
+            action="Name the column.",
+        )
+    if rule.eager and not rule.waits:
+        raise InvalidError(
+            "eager",
+            found=f"{', '.join(rule.eager)}, without wait and labels",
+            expected="columns that end a wait",
+            action="Pass wait, or name the columns in complete.",
+        )
+    if rule.writers == ():
+        raise refused((), "writers", "a commit user at least, or None for all")
