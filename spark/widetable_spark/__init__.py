@@ -14,6 +14,7 @@ from widetable_spark.queries.commit_progress import CommitProgress, CommitProgre
 from widetable_spark.reading.change_function import register_changes
 from widetable_spark.reading.inspecting import inspect
 from widetable_spark.reading.reading import read
+from widetable_spark.reading.samples import samples
 from widetable_spark.reading.sql_names import register_catalog
 from widetable_spark.reading.views import SessionViews, session
 from widetable_spark.startup import (
@@ -48,6 +49,7 @@ __all__ = [
     "read",
     "register_catalog",
     "register_changes",
+    "samples",
     "session",
     "signed_count",
     "signed_sum",

@@ -27,9 +27,8 @@ from pyspark.sql.types import StructType
 from widetable import NotFoundError, Table
 from widetable_spark.frames.column_path import check_unaltered, path_of, with_path
 from widetable_spark.frames.created_table import created_path, is_created
-from widetable_spark.frames.source_options import (
+from widetable_spark.frames.declared_options import (
     BARRIER,
-    HOW_TO_NAME,
     PATH,
     READ,
     SNAPSHOT_ID,
@@ -37,6 +36,9 @@ from widetable_spark.frames.source_options import (
     TAG,
     TIMESTAMP,
     WRITE,
+)
+from widetable_spark.frames.source_options import (
+    HOW_TO_NAME,
     SourceOptions,
     check_read_columns,
     parse_options,

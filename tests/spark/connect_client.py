@@ -54,6 +54,9 @@ def main(folder: str) -> None:
     changes = changes.option("scan.snapshot-id", "1")
     run(changes.load(), f"{folder}/changes", "memory", name="changes")
     found["changes"] = got(spark.table("changes"))
+    samples = widetable_spark.samples(spark, dim.path, ["w"], columns=["w"])
+    run(samples, f"{folder}/samples", "memory", name="samples")
+    found["samples"] = got(spark.table("samples"))
     widetable_spark.register_catalog(spark, f"{folder}/warehouse")
     found["sql"] = got(spark.sql("SELECT k, v FROM db.t WHERE k = 1"))
     database = {

@@ -36,6 +36,7 @@ def test_tables_through_spark_connect(java_home: str, tmp_path: Path) -> None:
     assert found["point in time"] == found["join"]
     assert found["windows"] == [[1, "a", 7], [2, "b", None]]
     assert found["changes"] == [[1, "a", "+I"], [2, "b", "+I"]]
+    assert found["samples"] == [[1, "one", 1, False, "+I"]]
     assert found["sql"] == [[1, "a"]]
     maintain, unnamed, cdc = found["refused"]
     assert maintain.startswith("UnsupportedError")

@@ -14,7 +14,8 @@ import widetable as wt
 import widetable_spark
 from tests.support.models.hostile_values import TEXTS, hostile_values
 from widetable.arguments import shown
-from widetable_spark.frames.source_options import SOURCE_OPTIONS, parse_options
+from widetable_spark.frames.declared_options import SOURCE_OPTIONS
+from widetable_spark.frames.source_options import parse_options
 from widetable_spark.reading.reading import _snapshot
 
 

@@ -6,6 +6,7 @@ as stable as those names.
     commits     batch_commits; under barriers root_commits and JobWriter
     rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
     changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
+    samples     open_samples; sample_stream: a ChangeStream that brings them up to date before each batch
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
     pasts       plan_point_in_time, plan_windows: PastTasks ─► numbered(rows), answered(rows) in each task
     upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
@@ -43,9 +44,12 @@ from widetable.connector.commits import BatchCommits, batch_commits, root_commit
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
 from widetable.connector.past_rows import row_versions
+from widetable.connector.past_tasks import PastTasks, plan_point_in_time
+from widetable.connector.sample_streams import open_samples, sample_stream
 from widetable.connector.past_tasks import PastTasks, plan_point_in_time, plan_windows
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
+from widetable.derive.samples.sample_rule import SampleArguments
 from widetable.derive.versions.event_groups import UNITS as EVENT_TIME_UNITS
 from widetable.derive.versions.planned_past import PastArguments
 from widetable.format.human_units import duration_text, last_seen_text, size_text, time_text
@@ -122,6 +126,7 @@ __all__ = [
     "PastTasks",
     "PinnedBatch",
     "Rounds",
+    "SampleArguments",
     "ServiceLease",
     "SharedByThreads",
     "SplitRead",
@@ -169,6 +174,7 @@ __all__ = [
     "measured",
     "named_bytes",
     "now_millis",
+    "open_samples",
     "parse_value",
     "pieces",
     "plan_lookup_join",
@@ -177,6 +183,7 @@ __all__ = [
     "plan_write",
     "root_commits",
     "row_versions",
+    "sample_stream",
     "size_text",
     "split_storage_options",
     "start_of",

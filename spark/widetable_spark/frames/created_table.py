@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from widetable import InvalidError
-from widetable_spark.frames.source_options import HOW_TO_NAME, PATH
+from widetable_spark.frames.declared_options import PATH
+from widetable_spark.frames.source_options import HOW_TO_NAME
 
 # Options that Spark passes for a CREATE TABLE, besides the table's own; each comes a second time with a prefix.
 _PROVIDER: Final = "provider"

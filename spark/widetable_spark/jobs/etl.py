@@ -41,7 +41,7 @@ from pyspark.sql import functions as sf
 
 from widetable import Catalog, InvalidError, UnsupportedError
 from widetable.connector import CHANGE_FORMS, ROW_KIND_COLUMN, arguments, interval_of, job_name
-from widetable_spark.frames.source_options import BARRIER_JOB, PATH, READ_CHANGELOG
+from widetable_spark.frames.declared_options import BARRIER_JOB, PATH, READ_CHANGELOG
 from widetable_spark.frames.spark_types import spark_schema
 from widetable_spark.jobs.etl_job import EtlJob
 from widetable_spark.jobs.etl_sink import EtlSink, SinkTable

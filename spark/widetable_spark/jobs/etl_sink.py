@@ -43,7 +43,8 @@ from widetable.connector import (
     now_millis,
     warn,
 )
-from widetable_spark.frames.source_options import PATH, ROW_COLUMNS, parse_options
+from widetable_spark.frames.declared_options import PATH, ROW_COLUMNS
+from widetable_spark.frames.source_options import parse_options
 from widetable_spark.jobs.etl_job import EtlJob
 from widetable_spark.jobs.query_offsets import QueryOffsets
 from widetable_spark.queries.query_end import QueryEnd

@@ -36,6 +36,7 @@ from widetable.connector import (
     barrier_stream,
     change_stream,
     derived_value,
+    sample_stream,
 )
 from widetable_spark.frames.column_path import check_columns
 from widetable_spark.frames.source_options import SourceOptions, check_read_columns
@@ -95,7 +96,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_columns(self._schema, self._options.path, table.schema.column_ids)
         job = self._options.barrier_job
         if job is None:
-            return change_stream(table, self._columns, stream.start, stream.consumer_id)
+            opened = sample_stream if self._options.feeds_samples else change_stream
+            return opened(table, self._columns, stream.start, stream.consumer_id)
         if not HAS_LIMITS:  # plans are stored by where a batch begins
             raise UnsupportedError(
                 "sources of a job",

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from widetable import Catalog, InvalidError, Session
 from widetable.connector import arguments, check_published
-from widetable_spark.frames.source_options import BARRIER, PATH, SNAPSHOT_ID
+from widetable_spark.frames.declared_options import BARRIER, PATH, SNAPSHOT_ID
 from widetable_spark.startup.spark_session import session_of
 
 _LONGEST_NAME_BYTES: Final = 255

@@ -24,7 +24,7 @@ from collections.abc import Collection, Set
 
 from widetable import InvalidError
 from widetable.connector import TableSchema, engine_of
-from widetable_spark.frames.source_options import COLUMNS
+from widetable_spark.frames.declared_options import COLUMNS
 
 
 def check_inserted(schema: TableSchema, null_columns: Set[str]) -> None:

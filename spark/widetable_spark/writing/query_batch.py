@@ -15,12 +15,8 @@ from pyspark.sql import DataFrame
 
 from widetable import InvalidError
 from widetable.connector import arguments, warn_of_new_query
-from widetable_spark.frames.source_options import (
-    COMMIT_IDENTIFIER,
-    COMMIT_USER,
-    PATH,
-    parse_options,
-)
+from widetable_spark.frames.declared_options import COMMIT_IDENTIFIER, COMMIT_USER, PATH
+from widetable_spark.frames.source_options import parse_options
 from widetable_spark.writing.task_writer import QUERY_ID_PROPERTY
 
 

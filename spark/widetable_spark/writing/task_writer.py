@@ -21,8 +21,9 @@ from pyspark.sql.types import StructType
 from widetable import InvalidError
 from widetable.connector import WritePlan, plan_write
 from widetable_spark.frames.column_path import names_path
+from widetable_spark.frames.declared_options import COLUMNS
 from widetable_spark.frames.event_time import check_event_time, largest_event_time
-from widetable_spark.frames.source_options import COLUMNS, SourceOptions, WatermarkOptions
+from widetable_spark.frames.source_options import SourceOptions, WatermarkOptions
 from widetable_spark.frames.spark_types import check_collations, checked_arrow_schema
 from widetable_spark.startup.worker_heap import settle
 from widetable_spark.writing.task_results import TaskMessage

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from widetable_spark import WidetableDataSource
-from widetable_spark.frames.source_options import WRITE
+from widetable_spark.frames.declared_options import WRITE
 from widetable_spark.startup.spark_version import StreamArrowWriter
 from widetable_spark.writing.stream_sink import StreamSink
 

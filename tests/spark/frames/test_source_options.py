@@ -10,16 +10,14 @@ import pytest
 
 from widetable import InvalidError
 from widetable.read.stream_plan import Limits, Start
-from widetable_spark.frames.source_options import (
+from widetable_spark.frames.declared_options import (
     READ,
     SOURCE_OPTIONS,
     STREAM,
     WRITE,
     SourceOption,
-    StreamOptions,
-    WatermarkOptions,
-    parse_options,
 )
+from widetable_spark.frames.source_options import StreamOptions, WatermarkOptions, parse_options
 
 PAGE = Path(__file__).resolve().parent.parent.parent.parent / "docs/spark-options.md"
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 import widetable as wt
 from widetable_spark import WidetableDataSource
-from widetable_spark.frames.source_options import WRITE
+from widetable_spark.frames.declared_options import WRITE
 from widetable_spark.startup.spark_version import StreamArrowWriter
 from widetable_spark.writing.stream_sink import StreamSink
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,14 +21,11 @@ from widetable.arguments import seconds, text
 from widetable.commit.notes.clock import Clock, SystemClock
 from widetable.derive.samples.label import SampleLabel
 from widetable.derive.samples.sample_feed import feed_samples
-from widetable.derive.samples.sample_rule import sample_rule
-from widetable.derive.samples.sample_tables import SampleTables, sample_tables
-from widetable.operations.handle.neighbour import name_of
+from widetable.derive.samples.sample_rule import SampleArguments
+from widetable.derive.samples.sample_tables import SampleTables, samples_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.follow import ChangeFollower, follow
 from widetable.runtime.not_pickled import not_pickled
-
-_SAMPLES: Final = "_samples"
 
 
 def follow_samples(
@@ -90,14 +87,13 @@ def follow_samples(
     NotFoundError
         There is no such column, or a snapshot that is needed has expired.
     """
-    rule = sample_rule(
-        complete, eager, on, wait, defaults, labels, late, negatives, seed, negative_of, columns,
+    given = SampleArguments(
+        complete, on, wait, eager, labels, defaults, late, negatives, seed, negative_of, columns,
         writers, event_times,
     )  # fmt: skip
-    name = name_of(table) + _SAMPLES if into is None else text(into, "into")
+    tables = samples_of(table, given, into)
     end_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
     poll_millis = seconds(poll_interval, "poll_interval") * 1000
-    tables = sample_tables(table, rule, name)
     return SampleFollower(tables, text(consumer_id, "consumer_id"), end_millis, poll_millis)
 
 

@@ -90,8 +90,12 @@ class SampleRule:
         """Return the rule that a table stores."""
         body = json.loads(text)
         negatives, labels = body["negatives"], body["labels"]
-        lists = ("complete", "eager", "columns", "writers")
+        columns, writers = body["columns"], body["writers"]
         return SampleRule(
+            complete=tuple(body["complete"]),
+            eager=tuple(body["eager"]),
+            columns=None if columns is None else tuple(columns),
+            writers=None if writers is None else tuple(writers),
             on=body["on"],
             wait_millis=body["wait"],
             defaults=body["defaults"],
@@ -99,33 +103,81 @@ class SampleRule:
             late=Late(body["late"]),
             negatives=None if negatives is None else Negatives(*negatives),
             event_times=body["event_times"],
-            **{name: None if body[name] is None else tuple(body[name]) for name in lists},
         )
 
 
-def sample_rule(
-    complete: Any, eager: Any, on: Any, wait: Any, defaults: Any, labels: Any, late: Any,
-    negatives: Any, seed: Any, negative_of: Any, columns: Any, writers: Any, event_times: Any,
-) -> SampleRule:  # fmt: skip
-    """Check the arguments."""
-    rule = SampleRule(
-        names(complete, "complete"),
-        names(eager, "eager"),
-        None if on is None else text(on, "on"),
-        None if wait is None else duration_millis(wait, "wait"),
-        {name: _default(name, each) for name, each in mapping(defaults, "defaults").items()},
-        {
-            name: instance(each, SampleLabel, f"labels[{name!r}]")
-            for name, each in mapping(labels, "labels").items()
-        },
-        Late(one_of(late, [each.value for each in Late], "late")),
-        _negatives(negatives, seed, negative_of),
-        None if columns is None else names(columns, "columns"),
-        None if writers is None else tuple(sorted(names(writers, "writers"))),
-        _units(event_times),
-    )
-    _check(rule)
-    return rule
+@dataclass(frozen=True)
+class SampleArguments:
+    """Unchecked arguments of a set of samples, as `Table.follow_samples` describes them.
+
+    Attributes
+    ----------
+    complete, eager, columns, writers : list of str
+        Columns, and commit users.
+    on : str or None
+        The column with the time of a sample.
+    wait : str, timedelta or None
+        How long a sample waits.
+    labels, defaults : dict or None
+        Labels and values for nulls, by column.
+    late, negative_of : str
+        What follows a late change; the column of negatives.
+    negatives : float or None
+        The share of negatives to keep.
+    seed : int
+        Which ones.
+    event_times : dict of str to str or None
+        Units of times.
+    """
+
+    complete: Any
+    on: Any = None
+    wait: Any = None
+    eager: Any = ()
+    labels: Any = None
+    defaults: Any = None
+    late: Any = "drop"
+    negatives: Any = None
+    seed: Any = 0
+    negative_of: Any = "label"
+    columns: Any = None
+    writers: Any = None
+    event_times: Any = None
+
+    def checked(self) -> SampleRule:
+        """Return the rule.
+
+        Returns
+        -------
+        SampleRule
+            The rule, which knows no table yet.
+
+        Raises
+        ------
+        InvalidError
+            An argument does not fit.
+        """
+        given = mapping(self.defaults, "defaults")
+        labels = mapping(self.labels, "labels")
+        writers = self.writers
+        rule = SampleRule(
+            complete=names(self.complete, "complete"),
+            eager=names(self.eager, "eager"),
+            on=None if self.on is None else text(self.on, "on"),
+            wait_millis=None if self.wait is None else duration_millis(self.wait, "wait"),
+            defaults={name: _default(name, each) for name, each in given.items()},
+            labels={
+                name: instance(each, SampleLabel, f"labels[{name!r}]")
+                for name, each in labels.items()
+            },
+            late=Late(one_of(self.late, [each.value for each in Late], "late")),
+            negatives=_negatives(self.negatives, self.seed, self.negative_of),
+            columns=None if self.columns is None else names(self.columns, "columns"),
+            writers=None if writers is None else tuple(sorted(names(writers, "writers"))),
+            event_times=_units(self.event_times),
+        )
+        _check(rule)
+        return rule
 
 
 def _negatives(share: Any, seed: Any, column: Any) -> Negatives | None:

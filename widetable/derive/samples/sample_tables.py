@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.acceptance.acceptance import Use, accept
+from widetable.arguments import text
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.changes.column_ids import column_ids
 from widetable.derive.indexes.index_table import buckets_of_derived
@@ -31,9 +32,9 @@ from widetable.derive.samples.sample_plan import (
     SamplePlan,
     sample_plan,
 )
-from widetable.derive.samples.sample_rule import SampleRule
+from widetable.derive.samples.sample_rule import SampleArguments, SampleRule
 from widetable.errors import InvalidError
-from widetable.operations.handle.neighbour import name_of, path_of
+from widetable.operations.handle.neighbour import name_of, neighbour, path_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import join_options
 from widetable.schema import options as opt
@@ -41,6 +42,7 @@ from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import TablePaths
 
+_SAMPLES: Final = "_samples"
 _WAITING: Final = "_waiting"
 _MADE_COLUMNS: Final = (WEIGHT, SNAPSHOT, CORRECTION)
 
@@ -53,6 +55,27 @@ class SampleTables(NamedTuple):
     samples: OpenTable
     waiting: OpenTable
     begins_id: int
+
+
+def samples_of(base: OpenTable, given: SampleArguments, into: str | None) -> SampleTables:
+    """Return the tables of unchecked arguments. into: None for the name of the table and `_samples`."""
+    name = name_of(base) + _SAMPLES if into is None else text(into, "into")
+    return sample_tables(base, given.checked(), name)
+
+
+def tables_of(samples: OpenTable) -> SampleTables:
+    """Return the tables to which a table of samples belongs."""
+    options = samples.schema.typed_options
+    of, rule = options.get(join_options.SAMPLES_OF), options.get(join_options.SAMPLES_RULE)
+    if of is None or rule is None:
+        raise InvalidError(
+            samples.path,
+            found="a table without samples",
+            expected="a table that follow_samples or widetable_spark.samples has made",
+            action="Open the table of the samples.",
+        )
+    base = neighbour(samples, of, f"option {join_options.SAMPLES_OF.key!r}")
+    return sample_tables(base, SampleRule.from_text(rule), name_of(samples))
 
 
 def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
