@@ -59,6 +59,8 @@ ROOMS = {
         ("changes", "loading"),
         ("indexes",),
         ("joins",),
+        ("widening", "lookups", "versions"),
+        ("samples", "upkeep"),
         ("widening", "lookups", "versions", "served"),
         ("upkeep",),
     ),

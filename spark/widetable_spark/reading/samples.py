@@ -26,7 +26,7 @@ def samples(
     spark: SparkSession, path: str | os.PathLike[str], complete: Sequence[str], *,
     on: str | None = None, wait: str | timedelta | None = None, eager: Sequence[str] = (),
     labels: Mapping[str, SampleLabel] | None = None, defaults: Mapping[str, Any] | None = None,
-    late: str = "drop", negatives: float | None = None, seed: int = 0, negative_of: str = "label",
+    late: str = "drop", negatives: float | Mapping[str, float] | None = None, seed: int = 0,
     columns: Sequence[str] | None = None, writers: Sequence[str] | None = None,
     event_times: Mapping[str, str | None] | None = None, into: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -39,7 +39,7 @@ def samples(
         A session of the driver or of Spark Connect.
     path : str or os.PathLike
         The path or URL of the table.
-    complete, on, wait, eager, labels, defaults, late, negatives, seed, negative_of, columns, writers, event_times, into
+    complete, on, wait, eager, labels, defaults, late, negatives, seed, columns, writers, event_times, into
         As in `Table.follow_samples`.
     storage_options : dict of str to str, default None
         Options of an object store, as in `widetable.Catalog`. None: the environment says them.
@@ -67,8 +67,8 @@ def samples(
     """
     session_of(spark)
     given = SampleArguments(
-        complete, on, wait, eager, labels, defaults, late, negatives, seed, negative_of, columns,
-        writers, event_times,
+        complete, on, wait, eager, labels, defaults, late, negatives, seed, columns, writers,
+        event_times,
     )  # fmt: skip
     into_path = open_samples(Table.open(path, storage_options=storage_options), given, into)
     options = {

@@ -43,7 +43,7 @@ class SampleLabel:
 
 
 def label(event_time: str, within: str | timedelta, value: str | None = None) -> SampleLabel:
-    """Describe a label of `Table.follow_samples`: did the event come in time?
+    """Describe a label of `Table.follow_samples`: whether the event came in time.
 
     The row has one time per column. So where several events come, the column says which counts: the last one, unless
     its aggregate function is `min` or `first_value`.

@@ -41,7 +41,7 @@ class Marks(NamedTuple):
     now: int | None
 
 
-class Choice(NamedTuple):
+class SampleChoice(NamedTuple):
     """samples: with `_row_kind`. waiting: due times and keys."""
 
     samples: pa.Table
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 
 def choose(
     plan: SamplePlan, before: pa.Table, after: pa.Table, given: pa.Table, marks: Marks
-) -> Choice:
+) -> SampleChoice:
     """Return what the rows give. Rows of the three tables at one place have one key."""
     key = list(plan.schema.primary_keys)
     now = verdicts(plan, after, marks.now)
@@ -72,7 +72,7 @@ def choose(
         is_waiting &= now.due_micros > marks.now * 1000
     waiting = rows_at(after.select(key), np.flatnonzero(is_waiting))
     due = pa.array(now.due_micros[is_waiting])
-    return Choice(pa.concat_tables(parts), waiting.add_column(0, DUE, due))
+    return SampleChoice(pa.concat_tables(parts), waiting.add_column(0, DUE, due))
 
 
 def _samples(

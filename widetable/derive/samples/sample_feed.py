@@ -30,7 +30,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.followed_until import followed_until, following
 from widetable.derive.changes.row_difference import equal_rows
-from widetable.derive.samples.sample_choice import Choice, Marks, choose
+from widetable.derive.samples.sample_choice import Marks, SampleChoice, choose
 from widetable.derive.samples.sample_plan import DUE
 from widetable.derive.samples.sample_tables import SampleTables, consumer_of, user_of
 from widetable.derive.samples.sample_verdict import verdicts
@@ -148,7 +148,7 @@ def _commit(
         discard(table, messages)
 
 
-def _changed(tables: SampleTables, views: SampleViews, marks: Marks) -> Iterator[Choice]:
+def _changed(tables: SampleTables, views: SampleViews, marks: Marks) -> Iterator[SampleChoice]:
     """Yield what the rows give that the snapshot changed."""
     for before, after in views.changed():
         is_changed = pa.array(~equal_rows(before, after))
@@ -157,7 +157,7 @@ def _changed(tables: SampleTables, views: SampleViews, marks: Marks) -> Iterator
 
 def _due(
     tables: SampleTables, views: SampleViews, marks: Marks
-) -> Iterator[tuple[pa.Table, Choice]]:
+) -> Iterator[tuple[pa.Table, SampleChoice]]:
     """Yield those whose time has come, and what their rows give. Rows that the snapshot changed are in `_changed`."""
     if marks.now is None or marks.now == marks.before:
         return
@@ -176,7 +176,7 @@ def _due(
 
 def _chosen(
     tables: SampleTables, views: SampleViews, before: pa.Table, after: pa.Table, marks: Marks
-) -> Choice:
+) -> SampleChoice:
     """Choose, with the samples that the keys have."""
     key = tables.plan.schema.primary_keys
     keys = [pc.coalesce(after.column(name), before.column(name)) for name in key]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -27,20 +27,21 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.follow import ChangeFollower, follow
 from widetable.runtime.not_pickled import not_pickled
 
+_Labels: TypeAlias = Mapping[str, SampleLabel] | None
+_Share: TypeAlias = float | Mapping[str, float] | None
+
 
 def follow_samples(
     table: OpenTable, consumer_id: str, complete: Sequence[str], *, on: str | None = None,
-    wait: str | timedelta | None = None, eager: Sequence[str] = (),
-    labels: Mapping[str, SampleLabel] | None = None, defaults: Mapping[str, Any] | None = None,
-    late: str = "drop", negatives: float | None = None, seed: int = 0, negative_of: str = "label",
-    columns: Sequence[str] | None = None, writers: Sequence[str] | None = None,
+    wait: str | timedelta | None = None, eager: Sequence[str] = (), labels: _Labels = None,
+    defaults: Mapping[str, Any] | None = None, late: str = "drop", negatives: _Share = None,
+    seed: int = 0, columns: Sequence[str] | None = None, writers: Sequence[str] | None = None,
     event_times: Any = None, into: str | None = None, timeout: float | None = None,
     poll_interval: float = 0.1,
 ) -> SampleFollower:  # fmt: skip
     """Follow the rows of the table as they become samples of a training, each key once.
 
-    A row is given as soon as it is complete; with `wait` or `labels`, when the slowest writer's watermark has passed
-    its time, or before if `eager` is there. Samples are kept in the table `into`, which any client reads.
+    A row is given when it is complete; with `wait` or `labels` when it is due, or before if `eager` is there.
 
     Parameters
     ----------
@@ -51,29 +52,29 @@ def follow_samples(
     on : str, default None
         The column with the time of a sample, from which it waits.
     wait : str or timedelta, default None
-        How long a sample waits for its columns, such as "30 min". Labels lengthen it to the longest of their times.
+        How long a sample waits, such as "30 min". Labels lengthen it to the longest of their times.
     eager : list of str, default ()
-        Columns that end the wait: when all of them are there, too.
+        Columns that end the wait once all of them are there, too.
     labels : dict of str to SampleLabel, default None
         Columns that are added, by `label`: whether an event came in time.
     defaults : dict, default None
         Values that stand for nulls, by column.
     late : str, default "drop"
         A change of a sample that was given is left out by "drop", and given with `_correction` by "correct".
-    negatives : float, default None
-        The share of negative samples to keep, by their key; `_weight` is then 1 or 1 / share. None: all.
+    negatives : float or dict of str to float, default None
+        The share to keep of samples whose `label`, or the column of the dict, is 0; `_weight` is 1 / share. None: all.
     seed : int, default 0
         Another seed keeps others.
-    negative_of : str, default "label"
-        The column or label that is 0 or false in a negative sample.
     columns : list of str, default None
         The columns that samples have besides the key and labels. None: all of now.
     writers : list of str, default None
         The commit users whose watermarks a sample waits for. None: all that have committed one.
     event_times : dict of str to str, default None
-        The unit of columns of times that are numbers: `seconds`, `millis`, `micros` or `nanos`.
-    into, timeout, poll_interval
-        `db.name` of the samples, by default that of the table and `_samples`; the others as in `follow`.
+        Units of columns of times that are numbers: `seconds`, `millis`, `micros` or `nanos`.
+    into : str, default None
+        `db.name` of the table that keeps the samples. None: the name of the table and `_samples`.
+    timeout, poll_interval
+        As in `follow`.
 
     Returns
     -------
@@ -85,15 +86,24 @@ def follow_samples(
     InvalidError
         An argument does not fit, or `into` has other samples.
     NotFoundError
-        There is no such column, or a snapshot that is needed has expired.
+        There is no such column.
     """
-    given = SampleArguments(
-        complete, on, wait, eager, labels, defaults, late, negatives, seed, negative_of, columns,
-        writers, event_times,
-    )  # fmt: skip
-    tables = samples_of(table, given, into)
+    moments = (complete, on, wait, eager, labels, defaults, late)
+    rule = SampleArguments(*moments, negatives, seed, columns, writers, event_times)
+    return _followed(table, rule, into, consumer_id, timeout, poll_interval)
+
+
+def _followed(
+    table: OpenTable,
+    given: SampleArguments,
+    into: str | None,
+    consumer_id: str,
+    timeout: float | None,
+    poll_interval: float,
+) -> SampleFollower:
     end_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
     poll_millis = seconds(poll_interval, "poll_interval") * 1000
+    tables = samples_of(table, given, into)
     return SampleFollower(tables, text(consumer_id, "consumer_id"), end_millis, poll_millis)
 
 

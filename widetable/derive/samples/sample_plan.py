@@ -145,10 +145,10 @@ def _check_negatives(column: str, fields: Iterable[pa.Field]) -> None:
     is_number = kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
     if not is_number and kind != pa.bool_():
         raise InvalidError(
-            f"negative_of = {column!r}",
+            f"negatives of {column!r}",
             found="no column of the samples" if kind is None else f"a column of type {kind}",
             expected="a number or a boolean of the samples, which is 0 or false in negative ones",
-            action="Name the column of the label in negative_of.",
+            action="Name the column of the label: negatives={column: share}.",
         )
 
 

@@ -12,6 +12,7 @@ The table of the samples stores the rule as JSON, so all who follow it follow on
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from datetime import date
 from decimal import Decimal
@@ -23,6 +24,7 @@ from widetable.derive.samples.label import SampleLabel
 from widetable.errors import InvalidError
 from widetable.operations.windows.window import duration_millis
 
+_LABEL: Final = "label"
 _LARGEST_SEED: Final = 2**64 - 1
 
 
@@ -120,10 +122,10 @@ class SampleArguments:
         How long a sample waits.
     labels, defaults : dict or None
         Labels and values for nulls, by column.
-    late, negative_of : str
-        What follows a late change; the column of negatives.
-    negatives : float or None
-        The share of negatives to keep.
+    late : str
+        What follows a late change.
+    negatives : float, dict of str to float, or None
+        The share of negatives to keep, perhaps by the column that says it.
     seed : int
         Which ones.
     event_times : dict of str to str or None
@@ -139,7 +141,6 @@ class SampleArguments:
     late: Any = "drop"
     negatives: Any = None
     seed: Any = 0
-    negative_of: Any = "label"
     columns: Any = None
     writers: Any = None
     event_times: Any = None
@@ -171,7 +172,7 @@ class SampleArguments:
                 for name, each in labels.items()
             },
             late=Late(one_of(self.late, [each.value for each in Late], "late")),
-            negatives=_negatives(self.negatives, self.seed, self.negative_of),
+            negatives=_negatives(self.negatives, self.seed),
             columns=None if self.columns is None else names(self.columns, "columns"),
             writers=None if writers is None else tuple(sorted(names(writers, "writers"))),
             event_times=_units(self.event_times),
@@ -180,13 +181,17 @@ class SampleArguments:
         return rule
 
 
-def _negatives(share: Any, seed: Any, column: Any) -> Negatives | None:
+def _negatives(share: Any, seed: Any) -> Negatives | None:
     number = whole_number(seed, "seed", least=0, most=_LARGEST_SEED)
-    column = text(column, "negative_of")
     if share is None:
         return None
+    column = _LABEL
+    if isinstance(share, Mapping) and len(share) == 1:
+        ((column, share),) = mapping(share, "negatives").items()
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        raise refused(share, "negatives", "the share that is kept, above 0 and at most 1")
+        raise refused(
+            share, "negatives", "the share to keep, above 0 and at most 1, or {column: share}"
+        )
     return Negatives(float(share), number, column)
 
 

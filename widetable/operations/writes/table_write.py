@@ -56,8 +56,8 @@ def write(
     digest: str | None = None,
     replay: bool = False,
     properties: Mapping[str, str] | None = None,
-    written_columns: str | None = None,
     watermark: int | None = None,
+    written_columns: str | None = None,
 ) -> CommitResult:
     """Upsert rows in one commit.
 

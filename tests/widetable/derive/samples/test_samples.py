@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import random
-import signal
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +10,14 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
-from tests.support.faults.forked import in_a_child
 from tests.widetable.derive.samples.sample_model import (
-    COLUMNS,
     OPTIONS,
-    TIMES,
     Commit,
-    Samples,
     made,
     moment,
-    random_commits,
     watermark,
 )
-from tests.widetable.derive.versions.test_history import KillingAt
 from widetable.derive.samples.sample_rule import SampleRule
-from widetable.operations.handle.open_table import OpenTable
 
 CASE_10: dict[str, Any] = {
     "complete": ["exposed_at"],
@@ -43,6 +32,10 @@ def given(table: wt.Table, consumer: str = "c", **rule: Any) -> list[dict[str, A
     """Follow to the end: the rows of all batches."""
     with table.follow_samples(consumer, timeout=0, **rule) as follower:
         return [row for batch in follower for row in batch.to_pylist()]
+
+
+def table_of(table: wt.Table, name: str = "t_samples") -> wt.Table:
+    return wt.Table.open(str(Path(table.path).with_name(name)))
 
 
 def told(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
@@ -259,6 +252,20 @@ def test_case_16_negatives_are_kept_by_their_key_alone(tmp_path: Path) -> None:
     assert len(others & negative) < len(negative) / 5
 
 
+def test_negatives_of_a_label(tmp_path: Path) -> None:
+    key = next(key for key in range(100) if not keeps(key, 0, 0.5))
+    table = made(tmp_path)
+    rule: dict[str, Any] = {
+        "complete": ["exposed_at"],
+        "on": "exposed_at",
+        "labels": {"soon": wt.label("clicked_at", within="30 min")},
+        "negatives": {"soon": 0.5},
+    }
+    rows = [{"id": key, "exposed_at": 0}, {"id": 100, "exposed_at": 0, "clicked_at": 5}]
+    Commit("e", 1, rows, reached=30).make(table)
+    assert told(given(table, **rule), "id", "soon", "_weight") == [("+I", 100, True, 1.0)]
+
+
 def test_a_dropped_negative_that_becomes_positive_is_a_correction(tmp_path: Path) -> None:
     dropped = next(key for key in range(100) if not keeps(key, 0, 0.5))
     kept = next(key for key in range(100) if keeps(key, 0, 0.5))
@@ -276,112 +283,6 @@ def test_a_dropped_negative_that_becomes_positive_is_a_correction(tmp_path: Path
         Commit("c", 2, [{"id": dropped, "label": 0}], reached=32).make(table)
         back = [("-D", dropped, 1)] if late == "correct" else []
         assert told(given(table, **rule), "id", "label") == back
-
-
-@pytest.mark.parametrize("number", range(6))
-def test_random_histories_give_what_a_loop_over_commits_gives(
-    tmp_path: Path, rng: random.Random, number: int
-) -> None:
-    late = rng.choice(["drop", "correct"])
-    rule: dict[str, Any] = {
-        **CASE_10,
-        "wait": "15 min",
-        "eager": rng.choice([[], ["clicked_at"], ["clicked_at", "price"]]),
-        "defaults": rng.choice([{}, {"label": 0}, {"label": 0, "price": -1.0}]),
-        "late": late,
-    }
-    model = Samples(15, rule["eager"], rule["defaults"], late)
-    if number % 3 == 1:
-        rule["labels"] = {"soon": wt.label("clicked_at", within="20 min", value="price")}
-        model.within = 20
-    if number % 3 == 2:
-        rule |= {"negatives": 0.5, "seed": number}
-        model.kept = frozenset(key for key in range(8) if keeps(key, number, 0.5))
-    table = made(tmp_path, **{"changelog-producer": rng.choice(["none", "lookup"])})
-    rows = given(table, **rule)
-    expected: list[Any] = []
-    for commit in random_commits(rng, 25, 8):
-        commit.make(table)
-        expected += model.after(commit)
-        if rng.random() < 0.1:
-            table.compact(full=rng.random() < 0.5)
-        if rng.random() < 0.2:
-            rows += given(table, **rule)
-    rows += given(table, **rule)
-    names = [*COLUMNS, *(["soon"] if model.within else [])]
-    actual = [
-        (
-            row["_row_kind"],
-            *(minute(row[name]) if name in TIMES else row[name] for name in names),
-            row["_correction"],
-        )
-        for row in rows
-    ]
-    wanted = [
-        (kind, *(sample[name] for name in names), is_correction)
-        for kind, _, sample, is_correction in expected
-    ]
-    assert Counter(actual) == Counter(wanted)
-    kept = table_of(table).scan().to_arrow().to_pylist()
-    assert {row["id"]: row["label"] for row in kept} == {
-        key: sample["label"] for key, sample in model.given.items()
-    }
-
-
-def minute(value: Any) -> Any:
-    return value and int((value - moment(0)).total_seconds() // 60)
-
-
-def table_of(table: wt.Table, name: str = "t_samples") -> wt.Table:
-    return wt.Table.open(str(Path(table.path).with_name(name)))
-
-
-PLACES = (
-    "consumer/consumer-samples-db.t_samples",
-    "t_samples/snapshot/snapshot-",
-    "t_samples_waiting/snapshot/snapshot-",
-    "t_samples/schema/",
-    "t_samples_waiting/schema/",
-    "t_samples/consumer/consumer-c",
-)
-
-
-@pytest.mark.parametrize("is_after", [False, True])
-@pytest.mark.parametrize("place", PLACES)
-def test_case_10_a_kill_at_any_step_gives_each_sample_once(
-    tmp_path: Path, place: str, is_after: bool
-) -> None:
-    table = made(tmp_path)
-    rule: dict[str, Any] = {**CASE_10, "late": "correct"}
-    model = Samples(30, ["clicked_at"], {"label": 0}, "correct")
-    commits = [
-        Commit("e", 1, [{"id": 1, "exposed_at": 0}, {"id": 2, "exposed_at": 0}], reached=0),
-        Commit("c", 1, [{"id": 1, "clicked_at": 5, "label": 1}], reached=30),
-        Commit("e", 2, reached=30),
-        Commit("c", 2, [{"id": 2, "clicked_at": 20, "label": 1}], reached=40),
-    ]
-    wanted: list[Any] = []
-
-    def follow() -> None:
-        killing = OpenTable(table.path, KillingAt(place, is_after=is_after))
-        for _ in wt.Table.follow_samples(killing, "c", timeout=0, **rule):
-            pass
-
-    kills = 0
-    for commit in commits:
-        child = in_a_child(follow)
-        kills += os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-        if commit is commits[0]:
-            given(table, **rule)  # samples begin here
-        commit.make(table)
-        wanted += model.after(commit)
-    assert kills
-    given(table, **rule)
-    everything = table_of(table).follow("all", "from-snapshot", 1, timeout=0)
-    rows = [row for batch in everything for row in batch.to_pylist()]
-    assert told(rows, "id", "label", "_correction") == sorted(
-        (kind, key, sample["label"], is_correction) for kind, key, sample, is_correction in wanted
-    )
 
 
 def test_a_consumer_that_died_gets_its_batch_again(tmp_path: Path) -> None:
@@ -460,82 +361,3 @@ def test_a_default_has_the_type_of_its_column(tmp_path: Path) -> None:
     assert (row["price"], row["clicked_at"], row["label"]) == (2.0, moment(7), 1)
     stored = table_of(table).schema.options["widetable.samples-rule"]
     assert SampleRule.from_text(stored).to_text() == stored
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        ({"complete": []}, "complete"),
-        ({"complete": ["nope"]}, "nope"),
-        ({"on": None}, "on"),
-        ({"on": "price"}, "event_times"),
-        ({"wait": "soon"}, "wait"),
-        ({"wait": None}, "eager"),
-        ({"late": "never"}, "late"),
-        ({"defaults": {"label": "x"}}, r"defaults\['label'\]"),
-        ({"defaults": {"label": [1]}}, r"defaults\['label'\]"),
-        ({"defaults": {"nope": 1}}, r"defaults\['nope'\]"),
-        ({"labels": {"label": wt.label("clicked_at", "1 h")}}, r"labels\['label'\]"),
-        ({"labels": {"l": "1 h"}}, r"labels\['l'\]"),
-        ({"negatives": 0}, "negatives"),
-        ({"negatives": 1.5}, "negatives"),
-        ({"negatives": 0.5, "negative_of": "exposed_at"}, "negative_of"),
-        ({"seed": -1}, "seed"),
-        ({"writers": []}, "writers"),
-        ({"columns": ["nope"]}, "nope"),
-        ({"into": "db.t"}, "into"),
-        ({"into": "nonsense"}, "into"),
-        ({"consumer_id": "a/b"}, "consumer"),
-    ],
-)
-def test_what_does_not_fit_is_refused_by_name(
-    tmp_path: Path, change: dict[str, Any], match: str
-) -> None:
-    table = made(tmp_path)
-    rule: dict[str, Any] = {"consumer_id": "c", **CASE_10, **change}
-    with pytest.raises((wt.InvalidError, wt.NotFoundError), match=match):
-        table.follow_samples(timeout=0, **rule)
-
-
-def test_another_rule_needs_another_table(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    given(table, **CASE_10)
-    with pytest.raises(wt.InvalidError, match="samples by another rule"):
-        given(table, **{**CASE_10, "wait": "31 min"})
-    assert given(table, into="db.more", **{**CASE_10, "wait": "31 min"}) == []
-
-
-def test_nobody_else_writes_samples(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    given(table, **CASE_10)
-    for name in ("t_samples", "t_samples_waiting"):
-        with pytest.raises(wt.InvalidError, match=r"samples of db\.t"):
-            table_of(table, name).write([{"id": 1}])
-
-
-def test_samples_of_a_table_that_was_dropped_are_refused(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    given(table, **CASE_10)
-    catalog = wt.Catalog(str(tmp_path))
-    catalog.drop_table("db.t")
-    with pytest.raises(wt.InvalidError, match="dropped table"):
-        given(made(tmp_path), **CASE_10)
-
-
-def test_snapshots_that_samples_need_do_not_expire(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    given(table, **CASE_10)
-    for number in range(1, 6):
-        rows = [{"id": number, "exposed_at": number, "clicked_at": number}]
-        Commit("e", number, rows, reached=number).make(table)
-    few: dict[str, Any] = {"num_retained_min": 1, "num_retained_max": 1, "time_retained_millis": 1}
-    table.expire_snapshots(**few)
-    assert len(given(table, **CASE_10)) == 5
-    table.expire_snapshots(**few)
-    assert [each.id for each in table.snapshots()] == [5]
-    table.delete_consumer("samples-db.t_samples")
-    for number in range(6, 9):
-        Commit("e", number, [{"id": number, "exposed_at": number}], reached=number).make(table)
-    table.expire_snapshots(**few)
-    with pytest.raises(wt.NotFoundError, match="samples-db"):
-        given(table, **CASE_10)
