@@ -59,10 +59,8 @@ ROOMS = {
         ("changes", "loading"),
         ("indexes",),
         ("joins",),
-        ("widening", "lookups", "versions"),
-        ("samples", "upkeep"),
         ("widening", "lookups", "versions", "served"),
-        ("upkeep",),
+        ("samples", "upkeep"),
     ),
     "widetable.cli": (("input",), ("output",), ("actions",)),
     "widetable_cdc": (

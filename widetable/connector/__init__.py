@@ -44,9 +44,8 @@ from widetable.connector.commits import BatchCommits, batch_commits, root_commit
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
 from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
 from widetable.connector.past_rows import row_versions
-from widetable.connector.past_tasks import PastTasks, plan_point_in_time
-from widetable.connector.sample_streams import open_samples, sample_stream
 from widetable.connector.past_tasks import PastTasks, plan_point_in_time, plan_windows
+from widetable.connector.sample_streams import open_samples, sample_stream
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.samples.sample_rule import SampleArguments
