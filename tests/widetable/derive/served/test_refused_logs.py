@@ -1,4 +1,4 @@
-"""What is refused as a log, and calls that no log takes; and times at the ends of the calendar."""
+"""What is refused as a log, and calls that no log takes; times at the ends of the calendar; tables of other kinds."""
 
 from __future__ import annotations
 
@@ -121,3 +121,28 @@ def test_windows_at_the_ends_of_time(tmp_path: Path, at: datetime | int) -> None
         session.windows([1], WINDOWS, at=at)
     report = table.audit_served(LOG)
     assert (report.requests, report.differing) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bucket": "-1"},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "first-row"},
+        {"merge-engine": "aggregation", "fields.clicks.aggregate-function": "sum"},
+        {"widetable.lookup-strategy": "lookup"},
+    ],
+    ids=lambda options: "-".join(options.values()),
+)
+def test_tables_of_other_kinds_are_audited(tmp_path: Path, options: dict[str, str]) -> None:
+    table = users(tmp_path, **options)
+    put(table, {1: 3, 2: 4})
+    with table.lookup_session(served_log=LOG) as session:
+        session.lookup([1, 7])
+        put(table, {1: 5, 7: 6})
+        session.lookup([1, 7])
+        session.move()
+        session.lookup([1, 7])
+    table.compact(full=True)
+    report = table.audit_served(LOG)
+    assert (report.requests, report.cells, report.differing, report.ok) == (3, 24, 0, True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import widetable as wt
+from tests.support.faults.faults import FaultyFileIO
 from tests.widetable.derive.served.served_tables import (
     HALF_PAST,
     LOG,
@@ -28,6 +29,7 @@ from tests.widetable.derive.served.served_tables import (
 )
 from tests.widetable.operations.windows.tile_tables import NOON
 from widetable.errors import DamagedError, InvalidError, NotFoundError
+from widetable.storage.local import LocalFileIO
 
 REQUESTS = 1000
 ROUNDS = 10
@@ -306,6 +308,20 @@ def test_requests_of_expired_snapshots_are_counted_and_named(tmp_path: Path) -> 
     plant(log_of(table), 1, "clicks", 77)
     (cell,) = table.audit_served(LOG).cells_listed
     assert (cell.snapshot_id, cell.served, cell.offline) == (2, 77, 1)
+
+
+def test_snapshots_do_not_expire_while_they_are_audited(tmp_path: Path) -> None:
+    table = users(tmp_path)
+    for number in range(3):
+        put(table, {1: number})
+        serve(table)
+    faulty = FaultyFileIO(LocalFileIO())
+    faulty.run_before("open_input", lambda: forget(table), "/bucket-")
+    report = wt.Table(table.path, faulty).audit_served(log_of(table))
+    assert faulty.count("open_input", "/bucket-") > 0
+    assert (report.requests, report.gone_requests, report.differing) == (3, 0, 0)
+    forget(table)
+    assert table.audit_served(LOG).gone_requests == 2
 
 
 def test_a_snapshot_whose_id_went_to_another_one(tmp_path: Path) -> None:

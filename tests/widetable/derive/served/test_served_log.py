@@ -376,6 +376,18 @@ def test_each_row_is_there_once_after_a_fault(tmp_path: Path, operation: str, fa
     assert logged(table, "_request") == [(0,), (1,), (2,)]
 
 
+def test_what_is_served_while_a_batch_is_written_is_kept(tmp_path: Path) -> None:
+    table = users(tmp_path)
+    put(table, {1: 3, 2: 4})
+    faulty, log = on_faulty(table)
+    with table.lookup_session(served_log=log) as session:
+        session.lookup([1])
+        faulty.run_before("publish", lambda: session.lookup([2]), "snapshot-")
+        session.flush_served_log()
+        assert count(table) == 1
+    assert logged(table, "user", "clicks") == [(1, 3), (2, 4)]
+
+
 def test_a_log_that_is_dropped_is_heard_of(tmp_path: Path) -> None:
     table = users(tmp_path)
     put(table, {1: 3})
