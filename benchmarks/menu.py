@@ -39,6 +39,7 @@ from benchmarks.streams import (
     bench_derived,
     bench_freshness,
     bench_freshness_demo,
+    bench_samples,
     bench_stream,
     bench_stream_join,
     bench_widening,
@@ -145,6 +146,10 @@ MENU: dict[str, Workload] = {
     "windows": Workload(
         "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB.",
         bench_windows.run,
+    ),
+    "samples": Workload(
+        "Give 1 M samples with labels of 30 minutes from three streams, against Spark's joins of streams.",
+        bench_samples.run,
     ),
     "growth": Workload(
         "A 100 K-row commit with its lookup changelog into tables of 1 M and 10 M keys.",

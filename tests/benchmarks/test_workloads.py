@@ -11,7 +11,7 @@ from benchmarks.harness import Size
 from benchmarks.menu import MENU
 
 # These stop the Spark session of this process: tests/spark has tests of its own for them.
-_SPARK = ("freshness", "lookup_join", "stream_join")
+_SPARK = ("freshness", "lookup_join", "samples", "stream_join")
 SIZED = [name for name, each in MENU.items() if not each.only_full and name not in _SPARK]
 
 

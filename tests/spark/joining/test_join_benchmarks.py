@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.harness import Size
 from benchmarks.lookups import bench_lookup_join
-from benchmarks.streams import bench_stream_join
+from benchmarks.streams import bench_samples, bench_stream_join
 
 
 @pytest.mark.slow
@@ -30,3 +30,10 @@ def test_a_delta_join_and_a_stream_stream_join_agree(
     (row,) = bench_stream_join.measured(spark, tmp_path, bench_stream_join.SHAPES[Size.TINY])
     assert row.ours
     assert row.ok is None
+
+
+@pytest.mark.slow
+def test_samples_and_outer_joins_of_streams_agree(spark: SparkSession, tmp_path: Path) -> None:
+    (row,) = bench_samples.measured(spark, tmp_path, bench_samples.SHAPES[Size.TINY])
+    assert ", 0 wrong" in row.ours
+    assert ", 0 wrong" in row.theirs
