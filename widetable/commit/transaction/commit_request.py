@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from widetable.arguments import items, mapping, text, whole_number
+from widetable.arguments import SMALLEST, items, mapping, text, whole_number
 from widetable.commit.barriers.barrier_step import BarrierStep
 from widetable.commit.snapshots.committed import OWN_PROPERTIES
 from widetable.commit.transaction.commit_identity import Identity
@@ -151,7 +151,7 @@ class Header:
         """Check the values that a caller gave. by: None for a fresh user."""
         return Header(
             by or Identity.unnamed(),
-            None if watermark is None else whole_number(watermark, "watermark"),
+            None if watermark is None else whole_number(watermark, "watermark", least=SMALLEST + 1),
             _own_properties(mapping(properties, "properties")),
         )
 

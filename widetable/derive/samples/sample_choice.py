@@ -27,7 +27,7 @@ from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.samples.sample_plan import CORRECTION, DUE, SNAPSHOT, SamplePlan
 from widetable.derive.samples.sample_rows import sample_rows
 from widetable.derive.samples.sample_rule import Late
-from widetable.derive.samples.sample_verdict import NEVER, all_valid, verdicts
+from widetable.derive.samples.sample_verdict import NEVER, all_valid, micros_of, verdicts
 from widetable.kernels.array_types import Mask
 from widetable.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, to_texts
 from widetable.schema.table_schema import ROW_KIND_COLUMN
@@ -68,8 +68,7 @@ def choose(
             _samples(plan, given, is_given & ~stays, DELETE, marks, correction=True),
         ]
     is_waiting = ~now.is_ready & (now.due_micros != NEVER) & all_valid(after, key[:1])
-    if marks.now is not None:
-        is_waiting &= now.due_micros > marks.now * 1000
+    is_waiting &= now.due_micros > micros_of(marks.now)
     waiting = rows_at(after.select(key), np.flatnonzero(is_waiting))
     due = pa.array(now.due_micros[is_waiting])
     return SampleChoice(pa.concat_tables(parts), waiting.add_column(0, DUE, due))

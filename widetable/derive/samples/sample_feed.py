@@ -33,7 +33,7 @@ from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.samples.sample_choice import Marks, SampleChoice, choose
 from widetable.derive.samples.sample_plan import DUE
 from widetable.derive.samples.sample_tables import SampleTables, consumer_of, user_of
-from widetable.derive.samples.sample_verdict import verdicts
+from widetable.derive.samples.sample_verdict import micros_of, verdicts
 from widetable.derive.samples.sample_views import SampleViews
 from widetable.derive.samples.slow_writer import slowest
 from widetable.errors import ConflictError, InvalidError, NotFoundError
@@ -162,7 +162,7 @@ def _due(
     if marks.now is None or marks.now == marks.before:
         return
     key = list(tables.plan.schema.primary_keys)
-    is_due = pc.field(DUE) <= pc.scalar(marks.now * 1000)
+    is_due = pc.field(DUE) <= pc.scalar(micros_of(marks.now))
     due = chosen_state(tables.waiting).scan([DUE, *key], is_due).to_arrow()
     for start in range(0, due.num_rows, _KEYS_AT_ONCE):
         entries = due.slice(start, _KEYS_AT_ONCE)

@@ -50,8 +50,13 @@ def verdicts(plan: SamplePlan, rows: pa.Table, watermark: int | None) -> Verdict
     needed = [name for name in rule.complete if name not in rule.defaults]
     is_sample = all_valid(rows, [plan.schema.primary_keys[0], *needed])
     is_early = is_complete & all_valid(rows, rule.eager) & bool(rule.eager)
-    is_due = is_known & (due <= (-NEVER if watermark is None else watermark * _MILLI))
+    is_due = is_known & (due <= micros_of(watermark))
     return Verdicts(is_sample, is_early | (is_sample & is_due), due)
+
+
+def micros_of(watermark: int | None) -> int:
+    """Return a watermark in microseconds, in 64 bits: 2^63 - 1 milliseconds, the end of a stream, is above all."""
+    return -NEVER if watermark is None else min(max(watermark * _MILLI, -NEVER), NEVER)
 
 
 def times(plan: SamplePlan, rows: pa.Table, name: str) -> tuple[Positions, Mask]:
