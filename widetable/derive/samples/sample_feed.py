@@ -32,7 +32,7 @@ from widetable.derive.changes.followed_until import followed_until, following
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.samples.sample_choice import Marks, SampleChoice, choose
 from widetable.derive.samples.sample_plan import DUE
-from widetable.derive.samples.sample_tables import SampleTables, consumer_of, user_of
+from widetable.derive.samples.sample_tables import SampleTables, consumer_of, tables_of, user_of
 from widetable.derive.samples.sample_verdict import micros_of, verdicts
 from widetable.derive.samples.sample_views import SampleViews
 from widetable.derive.samples.slow_writer import slowest
@@ -58,6 +58,7 @@ def feed_samples(tables: SampleTables) -> int | None:
     """Bring samples up to the newest snapshot of the table; None if they are there, or another process is at work."""
     base = tables.base
     if base._committer.snapshots.latest_id() is None:
+        base._check_alive()
         return None
     lease = f"{base._paths.service_dir}/widetable-samples-lease-{name_of(tables.samples)}"
     with held_lease(base._state(), path=lease) as is_ours:
@@ -75,6 +76,9 @@ def _round(tables: SampleTables) -> int | None:
         raise _lost(tables, first_id, oldest)
     if not done_id < last_id or last_id < tables.begins_id:
         return None
+    if base.schema.id != tables.plan.schema.id:
+        # Columns were altered since the tables were opened, perhaps those that samples are made of.
+        tables = tables_of(tables.samples)
     reached = _reached(tables, store.load(done_id)) if done_id else None
     with closing(SampleViews(tables, done_id or None)) as views:
         for id in range(done_id + 1 if done_id else first_id, last_id + 1):

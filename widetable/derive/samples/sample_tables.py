@@ -88,10 +88,15 @@ def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
         # First the consumer, so that the snapshot stays.
         base._consumers.record(consumer_of(into), begins_id)
         samples = _made(base, into, plan, begins_id)
-    plan = sample_plan(replace(rule, columns=_columns_of(rule, samples.schema)), schema)
+    plan = sample_plan(replace(rule, columns=_columns_of(rule, samples, schema)), schema)
     begins = _checked(base, samples, rule, plan)
     waiting = _find(base, into + _WAITING) or _made_waiting(base, into + _WAITING, plan, begins)
-    if waiting.schema.typed_options.get(join_options.SAMPLES_BEGIN) != begins:
+    options = waiting.schema.typed_options
+    if options.get(join_options.SAMPLES_OF) != name_of(base):
+        raise _is_other(
+            waiting, "a table that is no queue of samples", "Name another table in into"
+        )
+    if options.get(join_options.SAMPLES_BEGIN) != begins:
         raise _is_other(waiting, "a queue of samples that were dropped", "Drop it")
     return SampleTables(base, plan, samples, waiting, int(begins.split(" ")[1]))
 
@@ -111,10 +116,15 @@ def _find(base: OpenTable, name: str) -> OpenTable | None:
     return table if SchemaStore(base._file_io, TablePaths(table.path)).ids() else None
 
 
-def _columns_of(rule: SampleRule, samples: TableSchema) -> tuple[str, ...]:
+def _columns_of(rule: SampleRule, samples: OpenTable, base: TableSchema) -> tuple[str, ...]:
     """Return the columns of the table that samples have: what is added to the table later is not in them."""
     made = {*rule.labels, *_MADE_COLUMNS}
-    return tuple(name for name in samples.names if name not in made)
+    columns = tuple(name for name in samples.schema.names if name not in made)
+    gone = next((name for name in columns if name not in base.by_name), None)
+    if gone is not None:
+        problem = f"samples with a column {gone!r}, which the table of the rows does not have"
+        raise _is_other(samples, problem, "Name another table in into")
+    return columns
 
 
 def _made(base: OpenTable, into: str, plan: SamplePlan, begins_id: int) -> OpenTable:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import widetable as wt
-from tests.widetable.derive.samples.sample_model import made, moment
+from tests.widetable.derive.samples.sample_model import COLUMNS, OPTIONS, Commit, made, moment
 from tests.widetable.derive.samples.test_samples import CASE_10, given, told
 
 
@@ -25,3 +26,44 @@ def test_the_smallest_number_is_no_watermark(tmp_path: Path) -> None:
     """Paimon means none by -2^63."""
     with pytest.raises(wt.InvalidError, match=r"watermark: found -9223372036854775808"):
         made(tmp_path).write([{"id": 1}], "e", 1, watermark=-(2**63))
+
+
+@pytest.mark.parametrize(
+    "change", [{"rename_columns": {"price": "cost"}}, {"drop_columns": ["price"]}]
+)
+def test_a_column_that_went_ends_the_samples_that_have_it(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    table = made(tmp_path)
+    given(table, **CASE_10)
+    wt.Catalog(str(tmp_path)).alter_table("db.t", **change)
+    with pytest.raises(wt.InvalidError, match=r"column 'price'.* Name another table in into"):
+        given(table, **CASE_10)
+    assert given(table, into="db.again", **CASE_10) == []
+
+
+def test_an_open_follower_ends_where_a_column_was_dropped_and_added_again(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    follower = table.follow_samples("c", timeout=0, **CASE_10)
+    catalog = wt.Catalog(str(tmp_path))
+    catalog.alter_table("db.t", drop_columns=["price"])
+    catalog.alter_table("db.t", add_columns={"price": "DOUBLE"})
+    Commit("e", 1, [{"id": 1, "exposed_at": 0, "price": 2.0}], reached=30).make(table)
+    with pytest.raises(wt.InvalidError, match="dropped and added again"):
+        next(follower)
+
+
+def test_an_open_follower_ends_with_its_table(tmp_path: Path) -> None:
+    follower = made(tmp_path).follow_samples("c", timeout=0, **CASE_10)
+    wt.Catalog(str(tmp_path)).drop_table("db.t")
+    with pytest.raises(wt.NotFoundError):
+        next(follower)
+
+
+def test_a_table_with_the_name_of_the_queue_is_not_to_be_dropped(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    wt.Catalog(str(tmp_path)).create_table(
+        "db.t_samples_waiting", COLUMNS, primary_key=["id"], options=OPTIONS
+    )
+    with pytest.raises(wt.InvalidError, match=r"no queue of samples.* Name another table in into"):
+        given(table, **CASE_10)
