@@ -9,7 +9,7 @@ import pytest
 
 import widetable as wt
 from tests.widetable.derive.samples.sample_model import COLUMNS, OPTIONS, Commit, made, moment
-from tests.widetable.derive.samples.test_samples import CASE_10, given, told
+from tests.widetable.derive.samples.test_samples import CASE_10, given, table_of, told
 
 
 @pytest.mark.parametrize("first", [0, -(2**63) + 1])
@@ -67,3 +67,16 @@ def test_a_table_with_the_name_of_the_queue_is_not_to_be_dropped(tmp_path: Path)
     )
     with pytest.raises(wt.InvalidError, match=r"no queue of samples.* Name another table in into"):
         given(table, **CASE_10)
+
+
+@pytest.mark.parametrize("name", ["t_samples", "t_samples_waiting"])
+def test_a_rollback_would_lose_samples(tmp_path: Path, name: str) -> None:
+    table = made(tmp_path)
+    rows = [{"id": 1, "exposed_at": 0, "clicked_at": 0}, {"id": 2, "exposed_at": 0}]
+    for number, row in enumerate(rows):
+        Commit("e", number, [row], reached=0).make(table)
+        given(table, **CASE_10)
+    with pytest.raises(wt.InvalidError, match=r"samples of db\.t"):
+        table_of(table, name).rollback(snapshot_id=1)
+    Commit("e", 9, reached=30).make(table)
+    assert told(given(table, **CASE_10), "id") == [("+I", 2)]
