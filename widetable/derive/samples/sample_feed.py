@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.snapshots.writer_watermarks import writer_watermarks
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.touched_keys import touches_rows
@@ -147,9 +148,19 @@ def _commit(
         done = append_messages(table, messages, by, properties=properties)
     except (ConflictError, InvalidError):
         discard(table, messages)
+        if _is_overtaken(table, by):
+            return
         raise
     if not done.committed and messages:
         discard(table, messages)
+
+
+def _is_overtaken(table: OpenTable, by: Identity) -> bool:
+    """Return whether another process has made later steps, and so this one: it got the lease while we were paused."""
+    committer = table._committer
+    users = users_of(committer.snapshots.latest(), committer.last_commits.load)
+    last = last_of(users, by.user)
+    return last is not None and last.identifier > by.identifier
 
 
 def _changed(tables: SampleTables, views: SampleViews, marks: Marks) -> Iterator[SampleChoice]:

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.widetable.derive.samples.sample_model import (
 from tests.widetable.derive.samples.test_samples import CASE_10, given, keeps, table_of, told
 from tests.widetable.derive.versions.test_history import KillingAt
 from widetable.operations.handle.open_table import OpenTable
+from widetable.storage.local import LocalFileIO
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -79,6 +81,42 @@ def test_random_histories_give_what_a_loop_over_commits_gives(
 
 def minute(value: Any) -> Any:
     return value and int((value - moment(0)).total_seconds() // 60)
+
+
+class PausedAt(LocalFileIO):
+    """Pauses where a file whose path contains `name` is published first, until its lease is over and `others` ran."""
+
+    def __init__(self, name: str, others: Callable[[], object]) -> None:
+        super().__init__(fsync=False)
+        self._name, self._others = name, others
+        self.is_over = False
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if self._name in path and not self.is_over:
+            self.is_over = True
+            (lease,) = Path(path.split("/db.db/")[0]).rglob("widetable-samples-lease-*")
+            lease.unlink()
+            self._others()
+        return super().publish(path, data)
+
+
+@pytest.mark.parametrize("place", ["t_samples/snapshot/", "t_samples_waiting/snapshot/"])
+def test_a_process_that_was_overtaken_while_it_paused_gives_what_the_other_gave(
+    tmp_path: Path, place: str
+) -> None:
+    """To one who makes the second step again it seems to change what the third one gave."""
+    table = made(tmp_path)
+    rule: dict[str, Any] = {**CASE_10, "late": "correct", "columns": ["label"]}
+    assert given(table, **rule) == []
+    row = {"id": 1, "exposed_at": 0, "clicked_at": 0}
+    for number, (name, value) in enumerate((("label", 1), ("price", 2), ("label", 2))):
+        Commit("e", number, [{**row, name: value}]).make(table)
+    pausing = PausedAt(place, lambda: given(table, "other", **rule))
+    paused = OpenTable(table.path, pausing)
+    with wt.Table.follow_samples(paused, "c", timeout=0, **rule) as follower:
+        rows = [row for batch in follower for row in batch.to_pylist()]
+    assert pausing.is_over
+    assert told(rows, "id", "label") == [("+I", 1, 1), ("+U", 1, 2)]
 
 
 PLACES = (
