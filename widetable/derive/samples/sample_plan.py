@@ -110,7 +110,9 @@ def _default(rule: SampleRule, name: str, fields: Iterable[pa.Field]) -> pa.Scal
         )
     value = rule.defaults[name]
     try:
-        return pa.scalar(value).cast(kind) if isinstance(value, str) else pa.scalar(value, kind)
+        # Arrow makes an integer of 1.5, but does not cast it to one.
+        is_cast = isinstance(value, str) or (isinstance(value, float) and pa.types.is_integer(kind))
+        return pa.scalar(value).cast(kind) if is_cast else pa.scalar(value, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise InvalidError(
             f"defaults[{name!r}]",

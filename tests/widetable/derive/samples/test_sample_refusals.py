@@ -26,6 +26,7 @@ from tests.widetable.derive.samples.test_samples import CASE_10, given, table_of
         ({"wait": None}, "eager"),
         ({"late": "never"}, "late"),
         ({"defaults": {"label": "x"}}, r"defaults\['label'\]"),
+        ({"defaults": {"label": 1.5}}, r"defaults\['label'\]"),
         ({"defaults": {"label": [1]}}, r"defaults\['label'\]"),
         ({"defaults": {"nope": 1}}, r"defaults\['nope'\]"),
         ({"labels": {"label": wt.label("clicked_at", "1 h")}}, r"labels\['label'\]"),
