@@ -57,7 +57,7 @@ ROOMS = {
     "widetable.commit": (("notes",), ("snapshots",), ("holds",), ("barriers",), ("transaction",)),
     "widetable.derive": (
         ("changes", "loading"),
-        ("indexes",),
+        ("indexes", "tiles"),
         ("joins",),
         ("widening", "lookups", "versions", "served"),
         ("samples", "upkeep"),

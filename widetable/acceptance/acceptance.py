@@ -235,6 +235,11 @@ CHECKS: Final = (
         derived_rules.check_history,
     ),
     Check(
+        "larger tiles in a table that could not make one of them anew",
+        _MADE,
+        derived_rules.check_tiles,
+    ),
+    Check(
         "widened columns that do not fit the columns, or that another rule fills",
         _MADE,
         check_widened,

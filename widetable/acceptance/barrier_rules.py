@@ -26,6 +26,7 @@ _NOT_BESIDE: Final[tuple[Option[Any], ...]] = (
     join_options.INDEX_OF,
     join_options.HISTORY_OF,
     join_options.SAMPLES_OF,
+    join_options.TILES_FROM,
     opt.DELETION_VECTORS_ENABLED,
 )
 # `full-compaction` emits only with full compactions: the changelog would not match the records that moved up (0042).

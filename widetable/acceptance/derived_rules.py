@@ -23,6 +23,7 @@ _MADE: Final = (
     (join_options.INDEX_OF, "is an index of", "the maintainer of"),
     (join_options.HISTORY_OF, "is the history of", "the maintainer of"),
     (join_options.SAMPLES_OF, "has samples of", "follow_samples of"),
+    (join_options.TILES_FROM, "has the tiles of", "its own maintainer, which follows"),
 )
 
 
@@ -76,6 +77,31 @@ def check_history(schema: TableSchema) -> None:
         )
 
 
+def check_tiles(schema: TableSchema) -> None:
+    """Refuse larger tiles in a table that could not make one of them anew."""
+    options, key = schema.typed_options, join_options.TILES_FROM.key
+    fine = options.get(join_options.TILES_FROM)
+    if fine is None:
+        return
+    table_root("", fine, f"option {key!r}")
+    needs = {
+        f"{opt.MERGE_ENGINE.key} = aggregation": unchecked_engine(options).origin
+        is RowOrigin.FUNCTIONS,
+        f"{opt.AGGREGATION_REMOVE_RECORD_ON_DELETE.key} = true": options.get(
+            opt.AGGREGATION_REMOVE_RECORD_ON_DELETE
+        ),
+        f"the option {opt.TILE_SIZE.key}": options.get(opt.TILE_SIZE) is not None,
+    }
+    missing = next((need for need, is_there in needs.items() if not is_there), None)
+    if missing is not None:
+        raise InvalidError(
+            f"option {key!r}",
+            found=f"a table without {missing}",
+            expected=f"a table of tiles that can be made anew: {', '.join(needs)}",
+            action="Set these options when you create the table.",
+        )
+
+
 def check_joined_rows(schema: TableSchema) -> None:
     """Refuse options with which a table that holds a join would not have the rows of its sources."""
     options = schema.typed_options
@@ -116,5 +142,6 @@ def _names_another(option: str) -> bool:
         join_options.HISTORY_TABLE,
         join_options.HISTORY_OF,
         join_options.SAMPLES_OF,
+        join_options.TILES_FROM,
     )
     return option in {each.key for each in derived} or DERIVED_OPTION.match(option) is not None

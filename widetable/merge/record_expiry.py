@@ -133,8 +133,14 @@ def _check_rows_may_expire(schema: TableSchema) -> None:
     all records of a key then.
     """
     time = retention.RECORD_LEVEL_EXPIRE_TIME
-    derived = join_options.INDEX_OF, join_options.HISTORY_OF, join_options.SAMPLES_OF
-    for option in (join_options.LEFT, *derived):
+    derived = (
+        join_options.LEFT,
+        join_options.INDEX_OF,
+        join_options.HISTORY_OF,
+        join_options.SAMPLES_OF,
+        join_options.TILES_FROM,
+    )
+    for option in derived:
         other = schema.typed_options.get(option)
         if other is not None:
             raise InvalidError(

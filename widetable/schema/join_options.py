@@ -98,6 +98,14 @@ SAMPLES_RULE: Final = Option[str | None].text(
     immutable=True,
 )
 
+TILES_FROM: Final = Option[str | None].text(
+    "tiles.from",
+    None,
+    "`db.name`, in the same warehouse, of a table of smaller tiles. The maintainer of this table makes its tiles of "
+    "them, and is its only writer (see docs/counts-over-windows.md). Needs `widetable.tile-size`.",
+    immutable=True,
+)
+
 JOIN_OPTIONS: Final[tuple[Option[Any], ...]] = (LEFT, RIGHT, ON, HOW, MAX_MATCHES)
 OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
     *JOIN_OPTIONS,
@@ -108,6 +116,7 @@ OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
     SAMPLES_OF,
     SAMPLES_BEGIN,
     SAMPLES_RULE,
+    TILES_FROM,
 )
 _NEEDED: Final = (LEFT, RIGHT, ON)
 

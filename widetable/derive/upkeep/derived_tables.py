@@ -1,4 +1,4 @@
-"""The maintainer of a table keeps its derived data up to date: indexes, widened columns, its history, its join.
+"""The maintainer of a table keeps its derived data up to date: indexes, widened columns, its history, tiles, its join.
 
     each in turn ─► rows written
           └─ fails ─► logged, and retried after a pause that grows; the others go on, and so does compaction
@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from widetable.derive.indexes.index_table import IndexRound, feed_index
 from widetable.derive.joins.delta_join import JoinRound, join_round
+from widetable.derive.tiles.tile_feed import TileRound, feed_tiles
 from widetable.derive.versions.history_feed import HistoryRound, feed_history
 from widetable.derive.widening.widen_at_barrier import let_wideners_leave, widen_to_barrier
 from widetable.derive.widening.widen_commits import WidenRound
@@ -52,7 +53,7 @@ _RECHECK_SECONDS: Final = 10.0
 _SURVIVED: Final = Exception
 _log = logging.getLogger("widetable")
 # The result of one derivation; None if there was nothing to do.
-_Round: TypeAlias = IndexRound | WidenRound | JoinRound | HistoryRound | None
+_Round: TypeAlias = IndexRound | WidenRound | JoinRound | HistoryRound | TileRound | None
 
 
 class _Failed(NamedTuple):
@@ -150,6 +151,8 @@ def _derivations(
         yield widen.key, partial(widened, table, widen)
     if schema.typed_options.get(join_options.HISTORY_TABLE) is not None:
         yield join_options.HISTORY_TABLE.key, partial(feed_history, table)
+    if schema.typed_options.get(join_options.TILES_FROM) is not None:
+        yield join_options.TILES_FROM.key, partial(feed_tiles, table)
     if schema.typed_options.get(join_options.LEFT) is not None:
         yield join_options.LEFT.key, partial(join_round, table)
 
