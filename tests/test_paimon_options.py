@@ -67,7 +67,7 @@ def refuses(use: Use, option: PaimonOption) -> bool:
 
 def test_the_page_knows_every_option_of_ours_that_is_paimons() -> None:
     listed = {option.key for option in PAIMON if option.here in OURS}
-    ours = ("widetable.", "join.", "history.")
+    ours = ("widetable.", "join.", "history.", "tiles.")
     assert listed == {o.key for o in OPTIONS if not o.key.startswith(ours)}
     assert len(PAIMON) > 300
 

@@ -118,7 +118,7 @@ def run(size: Size = Size.FULL) -> list[Row]:
 
 def measured(spark: SparkSession, work: Path, shape: _SampleShape) -> list[Row]:
     """The row, in a session. The sides take turns, round by round."""
-    ours, theirs = _Ours(work), _Theirs(spark, work / "theirs", shape)
+    ours, theirs = _TableSamples(work), _StreamSamples(spark, work / "theirs", shape)
     spent = [0.0, 0.0]
     try:
         for number, each in enumerate(shape.all_rounds()):
@@ -149,7 +149,7 @@ def _differing(samples: pa.Table, expected: pa.Table) -> int:
     return len(both[0] ^ both[1]) + int(rows.num_rows) - len(both[0])
 
 
-class _Ours:
+class _TableSamples:
     """most_bytes: of the files of those who wait."""
 
     def __init__(self, work: Path) -> None:
@@ -189,7 +189,7 @@ class _Ours:
         return self._catalog.table("b.t_samples").scan().to_arrow()
 
 
-class _Theirs:
+class _StreamSamples:
     """most_bytes: of the state in the checkpoint."""
 
     def __init__(self, spark: SparkSession, work: Path, shape: _SampleShape) -> None:

@@ -87,6 +87,7 @@ REFUSED: dict[str, tuple[TableSchema, TableSchema] | TableSchema] = {
     "check_barriers": table({"widetable.barrier-stage": "true"}),
     "check_indexes": table({"index.l": "db.i"}),
     "check_history": table({"history.table": "db.h"}, {"_from": "INT"}),
+    "check_tiles": table({"tiles.from": "db.t"}),
     "check_widened": table(
         {**PARTIAL, "widen.a": "db.dim(w)", "fields._widen_a.sequence-group": "w"},
         {"w": "INT NOT NULL", "_widen_a": "BIGINT"},

@@ -33,7 +33,12 @@ MANY_WRITERS: Final = 100
 
 
 def writer_watermarks(snapshot: Snapshot | None, load: Load) -> dict[str, int]:
-    """Return the watermark of each writer as of a snapshot, epoch millis."""
+    """Return the watermark of each writer as of a snapshot, epoch millis; of those before an expired one none."""
+    return known_watermarks(snapshot, load)[0]
+
+
+def known_watermarks(snapshot: Snapshot | None, load: Load) -> tuple[dict[str, int], bool]:
+    """Return also whether these are all: not if snapshots have expired that nobody of us has looked at."""
     foreign: list[Snapshot] = []
     while (
         snapshot is not None and WATERMARKS not in snapshot.properties and not remembers(snapshot)
@@ -46,7 +51,7 @@ def writer_watermarks(snapshot: Snapshot | None, load: Load) -> dict[str, int]:
         if later.watermark is not None and (highest is None or later.watermark > highest):
             highest = later.watermark
             _raise(reached, writer_of(later.commit_user, later.commit_identifier), highest)
-    return reached
+    return reached, snapshot is not None or not foreign or foreign[-1].id == 1
 
 
 def writer_of(user: str, identifier: int) -> str:

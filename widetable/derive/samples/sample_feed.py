@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from widetable.commit.snapshots.committed import last_of, users_of
-from widetable.commit.snapshots.writer_watermarks import writer_watermarks
+from widetable.commit.snapshots.writer_watermarks import known_watermarks
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.changes.followed_until import followed_until, following
@@ -108,8 +108,9 @@ def _done(tables: SampleTables) -> int:
 
 
 def _reached(tables: SampleTables, snapshot: Snapshot) -> int | None:
-    load = tables.base._committer.last_commits.load
-    return slowest(writer_watermarks(snapshot, load), tables.plan.rule.writers)
+    writers = tables.plan.rule.writers
+    reached, are_all = known_watermarks(snapshot, tables.base._committer.last_commits.load)
+    return slowest(reached, writers) if are_all or writers is not None else None
 
 
 def _step(tables: SampleTables, views: SampleViews, snapshot: Snapshot, marks: Marks) -> None:

@@ -85,7 +85,7 @@ class SampleRule:
             "writers": self.writers,
             "event_times": self.event_times,
         }
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
     @staticmethod
     def from_text(text: str) -> SampleRule:

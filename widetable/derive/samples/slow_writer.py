@@ -6,7 +6,8 @@
                                                      clicks, views    none: the views have not said anything yet
 
 Without names it is the slowest of all who have ever committed a watermark. A writer that began later is not among them
-until its first commit, and one that has ended stays: name the writers where that matters.
+until its first commit, and one that has ended stays: name the writers where that matters. Where other clients alone
+have committed and their first snapshots have expired, not all are known, and nothing is due without names.
 
 In: the watermarks of writers as of a snapshot. Out: epoch millis, or None. Pure; raises nothing.
 """

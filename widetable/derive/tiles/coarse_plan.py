@@ -4,8 +4,8 @@
     coarse   user, tile | clicks sum, top max                      widetable.tile-size = 1 d, tiles.from = db.fine
 
 Both have one key, which ends with the start of a tile. Each column of the coarse table is one of the fine table, of the
-same type and function, and the function of all events is that of the functions of their tiles: sum, min, max, bool_and
-or bool_or. In: both schemas. Out: a `CoarsePlan`. Pure. Raises InvalidError, which names the option or column.
+same type and function. The function does not go by the order of events, so the value of all events is that of the
+values of their tiles. In: both schemas. Out: a `CoarsePlan`. Pure. Raises InvalidError for the option or column.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from widetable.errors import InvalidError
+from widetable.merge.aggregate_functions import function_of
 from widetable.merge.engine import engine_of
 from widetable.operations.windows.window_plan import MICROS
 from widetable.schema import options as opt
@@ -23,8 +24,6 @@ from widetable.schema.table_schema import TableSchema
 
 # More fine tiles in a coarse one would make each late event cost too much: keep a size between.
 _MOST_TILES: Final = 1 << 14
-# Functions whose value over tiles is that over their events, whatever their order.
-FUNCTIONS: Final = ("sum", "min", "max", "bool_and", "bool_or")
 
 
 class CoarsePlan(NamedTuple):
@@ -87,21 +86,19 @@ def _size(schema: TableSchema, name: str) -> int:
 
 
 def _check_column(fine: TableSchema, coarse: TableSchema, name: str, fine_name: str) -> None:
-    expected = f"a column of {fine_name}, of the same type and function, which is one of {', '.join(FUNCTIONS)}"
-    sides = [_described(schema, name) for schema in (fine, coarse)]
-    functions = [side and side[1] for side in sides]
-    if sides[0] != sides[1] or functions[0] not in FUNCTIONS:
-        actual = " and ".join(
-            "none" if side is None else f"{side[0]} with {side[1]}" for side in reversed(sides)
+    sides = [engine_of(schema).filled_columns(schema).get(name) for schema in (fine, coarse)]
+    printed = [
+        "no column" if side is None else f"{_type(side.schema, name)} with {side.function}"
+        for side in sides
+    ]
+    of_fine = sides[0]
+    if of_fine is None or printed[0] != printed[1] or function_of(of_fine).by_order(of_fine):
+        raise _unfit(
+            f"column {name!r}",
+            f"{printed[1]} here, {printed[0]} in {fine_name}",
+            "one type and function in both, such as sum, min or max, which do not go by the order of events",
+            "Leave the column out.",
         )
-        raise _unfit(f"column {name!r}", f"{actual} there", expected, "Leave the column out.")
-
-
-def _described(schema: TableSchema, name: str) -> tuple[str, str] | None:
-    filled = engine_of(schema).filled_columns(schema).get(name)
-    if filled is None:
-        return None
-    return str(_type(schema, name)), filled.function
 
 
 def _type(schema: TableSchema, name: str) -> pa.DataType:

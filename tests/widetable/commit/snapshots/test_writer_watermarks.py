@@ -11,6 +11,7 @@ import pytest
 import widetable as wt
 from widetable.commit.snapshots.writer_watermarks import (
     MANY_WRITERS,
+    known_watermarks,
     next_watermarks,
     writer_watermarks,
 )
@@ -97,3 +98,18 @@ def test_a_damaged_property_is_named(table: wt.Table, text: str) -> None:
     path.write_text(json.dumps(body))
     with pytest.raises(wt.DamagedError, match=r"property 'widetable\.watermarks' of snapshot 1"):
         reached(wt.Table.open(table.path))
+
+
+def test_what_other_clients_said_before_an_expired_snapshot_is_not_known(table: wt.Table) -> None:
+    for number, millis in enumerate((100, 400, 500), 1):
+        table.write([{"id": number, "v": 1}], f"w{number}", number, watermark=millis)
+    for id in (1, 2, 3):
+        edit(table, id)
+    store = wt.Table.open(table.path)._committer
+    load = store.last_commits.load
+    newest = store.snapshots.latest()
+    assert known_watermarks(newest, load) == ({"w1": 100, "w2": 400, "w3": 500}, True)
+    (Path(table.path) / "snapshot" / "snapshot-1").unlink()
+    fresh = wt.Table.open(table.path)._committer
+    reached, are_all = known_watermarks(fresh.snapshots.latest(), fresh.last_commits.load)
+    assert (reached, are_all) == ({"w2": 400, "w3": 500}, False)
