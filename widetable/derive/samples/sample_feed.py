@@ -90,7 +90,9 @@ def _round(tables: SampleTables) -> int | None:
             if does or id == last_id:
                 views.step_to(id)
                 _step(tables, views, snapshot, marks)
-                base._consumers.record(consumer, id)
+                # Another process may be further, and the consumer with it.
+                if (base._consumers.next_snapshot(consumer) or 0) < id:
+                    base._consumers.record(consumer, id)
             reached = marks.now
     return last_id
 

@@ -81,13 +81,13 @@ def tables_of(samples: OpenTable) -> SampleTables:
 def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
     """Return the tables; make them if they do not exist. Several processes may do so at once."""
     samples = _find(base, into)
-    schema = base.schema
+    schema, own_id = base.schema, 0
     if samples is None:
         plan = sample_plan(rule, schema)
-        begins_id = base._committer.snapshots.latest_id() or 1
+        own_id = base._committer.snapshots.latest_id() or 1
         # First the consumer, so that the snapshot stays.
-        base._consumers.record(consumer_of(into), begins_id)
-        samples = _made(base, into, plan, begins_id)
+        base._consumers.record(consumer_of(into), own_id)
+        samples = _made(base, into, plan, own_id)
     plan = sample_plan(replace(rule, columns=_columns_of(rule, samples, schema)), schema)
     begins = _checked(base, samples, rule, plan)
     waiting = _find(base, into + _WAITING) or _made_waiting(base, into + _WAITING, plan, begins)
@@ -98,7 +98,11 @@ def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
         )
     if options.get(join_options.SAMPLES_BEGIN) != begins:
         raise _is_other(waiting, "a queue of samples that were dropped", "Drop it")
-    return SampleTables(base, plan, samples, waiting, int(begins.split(" ")[1]))
+    begins_id = int(begins.split(" ")[1])
+    if begins_id < own_id:
+        # Another process was first, with an earlier beginning.
+        base._consumers.record(consumer_of(into), begins_id)
+    return SampleTables(base, plan, samples, waiting, begins_id)
 
 
 def consumer_of(into: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 import widetable as wt
 from tests.widetable.derive.samples.sample_model import COLUMNS, OPTIONS, Commit, made, moment
 from tests.widetable.derive.samples.test_samples import CASE_10, given, table_of, told
+from widetable.operations.handle.open_table import OpenTable
+from widetable.storage.local import LocalFileIO
 
 
 @pytest.mark.parametrize("first", [0, -(2**63) + 1])
@@ -80,3 +83,31 @@ def test_a_rollback_would_lose_samples(tmp_path: Path, name: str) -> None:
         table_of(table, name).rollback(snapshot_id=1)
     Commit("e", 9, reached=30).make(table)
     assert told(given(table, **CASE_10), "id") == [("+I", 2)]
+
+
+class LateFor(LocalFileIO):
+    """Another process publishes the table of the samples just before this one would."""
+
+    def __init__(self, folder: Path, hidden: Path) -> None:
+        super().__init__(fsync=False)
+        self._folder, self._hidden = folder, hidden
+
+    def publish(self, path: str, data: bytes) -> bool:
+        if self._hidden.exists() and path.startswith(str(self._folder)):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._hidden.rename(self._folder)
+        return super().publish(path, data)
+
+
+def test_of_two_that_make_samples_at_once_the_earlier_beginning_is_kept(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    Commit("e", 1, [{"id": 1, "exposed_at": 0}], reached=30).make(table)
+    rule: dict[str, Any] = {**CASE_10, "timeout": 0}
+    table.follow_samples("c", **rule).close()
+    folder, hidden = Path(table_of(table).path), tmp_path / "hidden"
+    folder.rename(hidden)
+    Commit("e", 2, [{"id": 2, "exposed_at": 0}], reached=31).make(table)
+    late = OpenTable(table.path, LateFor(folder, hidden))
+    wt.Table.follow_samples(late, "d", **rule).close()
+    assert table.consumers()["samples-db.t_samples"] == 1
+    assert told(given(table, **CASE_10), "id", "_snapshot") == [("+I", 1, 1), ("+I", 2, 2)]
