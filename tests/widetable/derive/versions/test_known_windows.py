@@ -299,7 +299,7 @@ def test_random_commits_give_what_a_loop_over_events_and_commit_times_gives(
     rng: random.Random, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     rng.seed(rng.random() + part)
-    for number in range(6):
+    for number in range(3):
         monkeypatch.setattr(tile_pieces, "_ROWS_OF_A_KEY", rng.choice([0, 10**9]))
         monkeypatch.setattr(known_tiles, "_TILES_AT_ONCE", rng.choice([1, 3, 1 << 20]))
         text, size = rng.choice(list(SIZES.items()))
@@ -352,7 +352,7 @@ def test_whatever_is_done_to_a_table_rows_see_the_snapshot_of_their_time(
     rng.seed(rng.random() + part)
     for number in range(3):
         timed = TimedTable(tmp_path / str(number), TILES, ["user", "tile"], {**SUM, **HISTORY})
-        for step in range(14):
+        for step in range(10):
             table, user = timed.table, rng.randrange(2)
             row = {"user": user, "tile": at(NOON - rng.randrange(5) * HOUR), "clicks": step}
             kind = "write" if step < 3 else rng.choice(["write", "write", *OTHERS])
