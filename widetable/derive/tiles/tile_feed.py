@@ -31,6 +31,7 @@ from widetable.derive.changes.row_changes import changed_rows
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.tiles.coarse_plan import CoarsePlan, coarse_plan
 from widetable.errors import ConflictError, InvalidError
+from widetable.format.snapshot import Snapshot
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import one_array
 from widetable.operations.handle.held_lease import held_lease
@@ -69,15 +70,8 @@ def feed_tiles(coarse: OpenTable) -> TileRound | None:
 
 
 def _round(fine: OpenTable, coarse: OpenTable, plan: CoarsePlan) -> TileRound | None:
-    consumer, user = f"tiles-{name_of(coarse)}", f"tiles/{name_of(fine)}"
-    done_id = followed_until(
-        fine,
-        coarse,
-        coarse._committer.snapshots.latest(),
-        user,
-        what="tiles",
-        renew="Drop the table of the large tiles and create it again: the next maintain fills it.",
-    )
+    consumer = f"tiles-{name_of(coarse)}"
+    done_id = made_until(fine, coarse, coarse._committer.snapshots.latest())
     latest_id = fine._committer.snapshots.latest_id() or 0
     if done_id == latest_id:
         if done_id and fine._consumers.next_snapshot(consumer) != done_id:
@@ -89,10 +83,20 @@ def _round(fine: OpenTable, coarse: OpenTable, plan: CoarsePlan) -> TileRound | 
         records = (
             _changed(fine, plan, done_id, latest_id) if is_kept else _all(fine, plan, latest_id)
         )
-        by = following(user, fine._committer.snapshots.load(latest_id))
+        by = following(_user_of(fine), fine._committer.snapshots.load(latest_id))
         rows = _committed(coarse, plan, records, by, overwrites=bool(done_id) and not is_kept)
         fine._consumers.record(consumer, latest_id)
     return TileRound(latest_id, rows)
+
+
+def made_until(fine: OpenTable, coarse: OpenTable, snapshot: Snapshot | None) -> int:
+    """Return the snapshot of the small tiles of which a snapshot of the large ones is made; 0 for none."""
+    renew = "Drop the table of the large tiles and create it again: the next maintain fills it."
+    return followed_until(fine, coarse, snapshot, _user_of(fine), what="tiles", renew=renew)
+
+
+def _user_of(fine: OpenTable) -> str:
+    return f"tiles/{name_of(fine)}"
 
 
 def _committed(

@@ -34,6 +34,7 @@ from widetable.derive.versions.task_numbers import task_count, task_numbers
 from widetable.derive.versions.timed_windows import (
     TimedTiles,
     checked_coarse,
+    chosen_tiles,
     metadata_of,
     reads_past,
     timed_windows,
@@ -109,10 +110,10 @@ def planned_windows(
     table, coarse = tables
     flag(call.empty_zero, "empty_zero")
     larger = checked_coarse(call, coarse, snapshot_id)
-    all_tables = (table, *(each for _, each in larger))
     with ExitStack() as stack:
         past = held_past(table, stack) if reads_past(call) else None
-        chosen = [chosen_state(table, snapshot_id), *(chosen_state(each) for _, each in larger)]
+        chosen, larger = chosen_tiles(table, larger, snapshot_id)
+        all_tables = (table, *(each for _, each in larger))
         read = TimedTiles(chosen, tuple(size for size, _ in larger), past)
         plan = window_plans(read, call)[0]
         prefix = text(call.prefix, "prefix")

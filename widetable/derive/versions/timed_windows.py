@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from widetable.arguments import flag, refused, text
+from widetable.derive.tiles.usable_tiles import serves
 from widetable.derive.versions.held_past import HeldPast, held_past
 from widetable.derive.versions.known_tiles import current_tiles, known_tiles
 from widetable.derive.versions.point_in_time import FINAL_BEFORE
@@ -115,8 +116,20 @@ def _windows(
     larger = checked_coarse(call, coarse, snapshot_id)
     with ExitStack() as stack:
         past = held_past(table, stack) if reads_past(call) else None
-        chosen = [chosen_state(table, snapshot_id), *(chosen_state(each) for _, each in larger)]
+        chosen, larger = chosen_tiles(table, larger, snapshot_id)
         return timed_windows(entities, call, TimedTiles(chosen, [size for size, _ in larger], past))
+
+
+def chosen_tiles(
+    table: OpenTable, larger: Sequence[tuple[Any, OpenTable]], snapshot_id: int | None
+) -> tuple[list[ChosenState], list[tuple[Any, OpenTable]]]:
+    """Return the states that a call reads, the table's first, and those of the coarse tables that serve."""
+    states = [chosen_state(each) for _, each in larger]
+    # After the larger tiles, so that these are not ahead.
+    fine = chosen_state(table, snapshot_id)
+    pairs = zip(larger, states, strict=True)
+    used = [(pair, state) for pair, state in pairs if serves(pair[1], state, table, fine)]
+    return [fine, *(state for _, state in used)], [pair for pair, _ in used]
 
 
 def reads_past(call: WindowCall) -> bool:

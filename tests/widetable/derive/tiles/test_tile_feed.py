@@ -17,6 +17,8 @@ import widetable as wt
 from tests.support.faults.forked import in_a_child
 from tests.widetable.derive.versions.test_history import KillingAt
 from widetable.derive.tiles.tile_feed import feed_tiles
+from widetable.derive.tiles.usable_tiles import serves
+from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.open_table import OpenTable
 
 BEGIN = datetime(2026, 1, 1)
@@ -134,6 +136,39 @@ def test_windows_use_the_days_in_the_middle(tmp_path: Path, rng: random.Random) 
     }
     fine = hours.windows(rows, features=features)
     assert hours.windows(rows, features=features, coarse=[days]).equals(fine)
+
+
+def serve(days: wt.Table, hours: wt.Table) -> bool:
+    return serves(days, chosen_state(days), hours, chosen_state(hours))
+
+
+def test_days_that_lack_what_hours_have_do_not_serve(tmp_path: Path, rng: random.Random) -> None:
+    hours, days = pair(tmp_path)
+    catalog = wt.Catalog(str(tmp_path))
+    options = {"widetable.tile-size": "2 d", "tiles.from": "db.days"}
+    pairs = catalog.create_table(
+        "db.pairs", COLUMNS, primary_key=KEY, options={**FUNCTIONS, **options}
+    )
+    noon = BEGIN + timedelta(hours=60)
+    rows = {"area": ["a"] * 3, "user": [1, 2, 3], "event_timestamp": [noon] * 3}
+    features = {"clicks": wt.window("clicks", "sum", "90 h")}
+    for step in range(12):
+        hours.write([event(rng) for _ in range(5)])
+        if rng.random() < 0.5:
+            days.maintain(once=True)
+            assert serve(days, hours)
+            hours.compact(full=True)
+            assert serve(days, hours)
+        if rng.random() < 0.5:
+            pairs.maintain(once=True)
+            assert serve(pairs, hours) == serve(days, hours)
+        if step % 3 == 2:
+            hours.write([event(rng)])
+            assert not serve(days, hours)
+            assert not serve(pairs, hours)
+        fine = hours.windows(rows, features=features)
+        for coarse in ([days], [days, pairs], [pairs]):
+            assert hours.windows(rows, features=features, coarse=coarse).equals(fine)
 
 
 def test_expired_progress_makes_all_tiles_anew(tmp_path: Path, rng: random.Random) -> None:
