@@ -236,3 +236,20 @@ def test_what_was_served_out_of_a_bucket_is_logged_and_audited_there(
     assert (report.requests, report.cells, report.differing, report.ok) == (2, 3, 0, True)
     assert main(["audit", table.path, "--served", f"{place}/db.db/served"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "ok: 0 cells differ"
+
+
+def test_samples_of_a_bucket_are_given_once(proxy: FaultyProxy, place: str) -> None:
+    table = create(place)
+    rule: dict[str, Any] = {"complete": ["a"], "columns": ["a"], "late": "correct", "timeout": 0}
+
+    def given() -> list[tuple[Any, ...]]:
+        batches = table.follow_samples("trainer", **rule)
+        return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+    assert given() == []
+    table.write({"k": [1, 2], "a": [3, 4], "a_at": [1, 1]})
+    assert sorted(given()) == [(1, 3, 1, False, "+I"), (2, 4, 1, False, "+I")]
+    table.write({"k": [1], "a": [5], "a_at": [2]})
+    (appended,) = (each.id for each in table.snapshots()[-2:] if each.commit_kind == "APPEND")
+    assert given() == [(1, 5, appended, True, "+U")]
+    assert given() == []
