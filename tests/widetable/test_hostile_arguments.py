@@ -215,6 +215,11 @@ class Ground:
                 lambda **of: table.scan_changes(**of).to_arrow(),
             ),
             "Table.follow": ({"timeout": 0}, self._follow),
+            "Table.follow_samples": (
+                {"consumer_id": "c", "complete": ["s"], "into": "db.samples", "timeout": 0},
+                self._follow_samples,
+            ),
+            "label": ({"event_time": "t", "within": "1 h"}, wt.label),
             "Table.change_source": ({}, table.change_source),
         }
 
@@ -290,6 +295,11 @@ class Ground:
             if given["timeout"] == 0:
                 list(follower)
 
+    def _follow_samples(self, **given: Any) -> None:
+        with self.table.follow_samples(**given) as follower:
+            if given["timeout"] == 0:
+                list(follower)
+
     def assert_sound(self) -> None:
         """The table opens, is read, written and audited."""
         table = wt.Table.open(self.table.path)
@@ -320,6 +330,7 @@ def public_calls() -> Iterator[str]:
     """Every call with an argument."""
     yield "Catalog"
     yield "TableWriter.write"
+    yield "label"
     yield "lookup_join"
     yield "window"
     kinds = (wt.Catalog, wt.Table, LookupSession, wt.Inspector)
