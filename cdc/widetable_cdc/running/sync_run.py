@@ -69,12 +69,13 @@ class SyncRun:
             applied = max((each or 0 for each in tables.positions().values()), default=0)
             link.prepare(tables.server, is_new=not tables.states, applied=applied)
             tables.take_in(link)
+            # The last question to the server: who calls drops a run that failed to open.
+            link.warn_of_slot()
         except BaseException:
             link.close()
             raise
         self._opened = link, tables
         self._left.clear()
-        link.warn_of_slot()
         self._looked = time.monotonic()
 
     @property

@@ -107,6 +107,35 @@ def test_after_cuts_at_drawn_bytes_the_target_is_the_source(
     assert proxy.cuts > CUTS // 3
 
 
+def test_a_preparation_that_fails_anywhere_leaves_no_session(
+    shop: SyncedDatabase, proxy: CutProxy
+) -> None:
+    """A session that is left has the slot, so the next run would be refused."""
+    shop.run()
+    before = proxy.carried["up"]
+    _job(shop, proxy).prepare()
+    length = proxy.carried["up"] - before
+    failed = 0
+    jobs = []
+    for place in range(24):
+        proxy.cut("up", length * (place + 1) // 24 - 30, Cut.CLOSE)
+        jobs.append(_job(shop, proxy))  # as its caller has it, who may run it again
+        failed += not _ends(jobs[-1].prepare)
+        proxy.heal()
+        wait_for(lambda: _sessions(shop) == 0)
+    shop.run()
+    assert failed > 12
+
+
+def _sessions(shop: SyncedDatabase) -> int:
+    query = (
+        "select count(*) from pg_stat_activity "
+        f"where application_name like 'widetable%' and datname = '{shop.name}'"
+    )
+    ((count,),) = shop.execute(query)
+    return int(count)
+
+
 @pytest.mark.parametrize("how", list(Cut))
 def test_a_running_job_goes_on_by_itself(
     shop: SyncedDatabase, proxy: CutProxy, how: Cut, caplog: pytest.LogCaptureFixture
