@@ -313,7 +313,7 @@ def test_a_table_made_again_is_refused(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_a_hostile_argument_gives_an_error_of_the_package(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, rng: random.Random
 ) -> None:
     path = cities(tmp_path).path
     df = frame(spark, moments([{"id": 1, "at": 0}]))
@@ -327,7 +327,7 @@ def test_a_hostile_argument_gives_an_error_of_the_package(
     more = {"basis": "no", "ttl": -1, "event_times": ["no"], "prefix": 1, "as_known": True}
     raised = []
     for name in (*usual, *more):
-        for value in hostile_values():
+        for value in rng.sample([*hostile_values()], 16):
             try:
                 point_in_time(**{**usual, name: value})
             except wt.WidetableError:
