@@ -5,6 +5,8 @@
     x-goog-copy-source                  x-amz-copy-source
     ETag                                x-goog-generation, a number that stands for it
 
+Requests with a condition go one at a time: moto looks and then writes, and between the two it may serve another.
+
 It shows that what we ask of the client becomes requests that Google documents, and that answers to these are
 understood; not what Google's server does. It needs no other server than S3's, and takes uploads in parts, which
 `gcs_servers` do not.
@@ -13,6 +15,7 @@ understood; not what Google's server does. It needs no other server than S3's, a
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 from tests.object_stores.translator import Answered, Asked, ask, translator
@@ -27,6 +30,7 @@ _ANYBODY = (
 def gcs_stand_in(server_port: int) -> Iterator[int]:
     """The port, while it runs."""
     etag_of: dict[str, str] = {}
+    one_at_a_time = threading.Lock()
 
     def translate(asked: Asked) -> Answered:
         headers = {**asked.headers, "authorization": _ANYBODY}
@@ -40,7 +44,8 @@ def gcs_stand_in(server_port: int) -> Iterator[int]:
             headers["x-amz-copy-source"] = source.replace("%2F", "/")
         path, sign, query = asked.path.partition("?")
         path = path.replace("%2F", "/") + sign + query
-        answer = ask(server_port, asked._replace(path=path, headers=headers))
+        with contextlib.nullcontext() if generation is None else one_at_a_time:
+            answer = ask(server_port, asked._replace(path=path, headers=headers))
         etag = answer.headers.get("etag")
         if etag is not None:
             number = str(int(etag.strip('"').partition("-")[0][:15], 16))
