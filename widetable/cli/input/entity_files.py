@@ -21,7 +21,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from widetable.cli.input.checked_output import storage_errors
-from widetable.cli.input.row_files import opened
+from widetable.cli.input.row_files import ending_of, opened
 from widetable.cli.input.row_inputs import typed_column
 from widetable.cli.input.text_encoding import check_encoding
 from widetable.errors import InvalidError
@@ -38,14 +38,7 @@ _ARROW_FILE: Final = b"ARROW1"
 
 def entity_file(path: str, at: str, keys: Mapping[str, DataType]) -> pa.Table:
     """Return the rows of a file. at: the column of times. keys: the types of the columns that hold keys."""
-    ending = path.rpartition(".")[2].lower()
-    if ending not in _READERS:
-        raise InvalidError(
-            path,
-            found="a name without an ending that tells the format",
-            expected=f"a name that ends with .{', .'.join(_READERS)}",
-            action="Rename the file.",
-        )
+    ending = ending_of(path, _READERS, "Rename the file.")
     texts = dict.fromkeys((*keys, at), pa.string()) if ending == "csv" else {}
     try:
         with opened(path) as file, storage_errors(path):

@@ -22,7 +22,7 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, cast
 
 import numpy as np
@@ -117,7 +117,7 @@ class _RowFile:
 
     def __init__(self, path: str, format: str | None, spools: contextlib.ExitStack) -> None:
         self._path = path
-        self._reader = INPUTS[format or _format_of(path)]
+        self._reader = INPUTS[format or _ENDINGS[ending_of(path, _ENDINGS, "Pass --format.")]]
         self._spooled: BinaryIO | None = None
         with opened(path) as file, storage_errors(path):
             if path == "-" or not file.seekable():
@@ -189,17 +189,20 @@ def _with_all_columns(
     return pa.RecordBatch.from_arrays([*columns, names], names=[*types, listed])
 
 
-def _format_of(path: str) -> str:
-    """Return the format by the ending of the name, in any case; standard input has no ending."""
+def ending_of(path: str, endings: Iterable[str], action: str) -> str:
+    """Return the ending of a name, in lower case; standard input has none. Raises InvalidError for another one.
+
+    action: what the caller may do about it.
+    """
     ending = path.rpartition(".")[2].lower()
-    if ending not in _ENDINGS:
+    if ending not in endings:
         raise InvalidError(
             path,
             found="a name without an ending that tells the format",
-            expected=f"a name that ends with .{', .'.join(_ENDINGS)}",
-            action="Pass --format.",
+            expected=f"a name that ends with .{', .'.join(endings)}",
+            action=action,
         )
-    return _ENDINGS[ending]
+    return ending
 
 
 def opened(path: str) -> contextlib.AbstractContextManager[BinaryIO]:
