@@ -52,6 +52,21 @@ def check_given_rows(schema: TableSchema) -> None:
             )
 
 
+def check_rolled_back(schema: TableSchema) -> None:
+    """Refuse a rollback of a table that goes on from its last commit: nobody would write again what that removes. An
+    index notices it, and is made anew.
+    """
+    for option, what, writer in _MADE:
+        of = schema.typed_options.get(option)
+        if of is not None and option is not join_options.INDEX_OF:
+            raise InvalidError(
+                f"option {option.key!r}",
+                found=f"a rollback of a table that {what} {of}",
+                expected=f"{writer} {of} as its only writer, which goes on from its last commit",
+                action=f"Roll back {of} instead: this table follows. To begin anew, use another table.",
+            )
+
+
 def check_history(schema: TableSchema) -> None:
     """Refuse a history of a table with a column of the history, or whose rows expire without a commit."""
     options, key = schema.typed_options, join_options.HISTORY_TABLE.key

@@ -18,10 +18,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from widetable.acceptance.acceptance import Use, accept
+from widetable.acceptance.derived_rules import check_rolled_back
 from widetable.arguments import flag
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, NotFoundError
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.operations.handle.compaction_threads import wait_for_compactions
@@ -32,7 +33,6 @@ from widetable.operations.handle.snapshot_choice import named_snapshot
 from widetable.operations.health.restored_files import check_whole, committed_links, has_other_rows
 from widetable.read.expired import files_of
 from widetable.runtime.moment import Moment
-from widetable.schema.join_options import SAMPLES_OF
 from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
@@ -163,7 +163,7 @@ def _rollback(
     then is damaged, and not expired. After a conflict, a new plan starts from the newest snapshot.
     """
     accept(table.schema, Use.MAINTAIN, Use.REPLACE, path=table.paths.root)
-    _check_not_followed_by_steps(table)
+    check_rolled_back(table.schema)
     wait_for_compactions(table.paths.root)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(NotFoundError):  # a tag keeps the files of an expired snapshot
@@ -234,15 +234,3 @@ def _undone(committer: Committer, target_id: int, latest_id: int) -> Iterator[Wr
             one = committer.snapshots.load(id)
             if one.commit_kind != COMMIT_KIND_COMPACT:
                 yield WritingCommit.of(one)
-
-
-def _check_not_followed_by_steps(table: TableState) -> None:
-    """Refuse samples and their queue: what a rollback removes from one of them no later step writes again."""
-    of = table.schema.typed_options.get(SAMPLES_OF)
-    if of is not None:
-        raise InvalidError(
-            f"option {SAMPLES_OF.key!r}",
-            found=f"a rollback of a table that has samples of {of}",
-            expected=f"follow_samples of {of} as its only writer, which gives each key once",
-            action=f"Roll back {of} instead, or name another table in into.",
-        )

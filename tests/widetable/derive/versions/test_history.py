@@ -366,6 +366,29 @@ def test_a_history_of_other_columns_with_the_same_names_is_refused(
     assert given.select(["a", "b"]).to_pylist() == [expected]
 
 
+def test_a_history_of_another_nested_field_is_refused(tmp_path: Path) -> None:
+    columns = {"id": "BIGINT", "my v": "ROW<a INT, b INT>"}
+    timed = TimedTable(tmp_path, columns, ["id"], HISTORY)
+    timed.write(1000, {"id": 1, "my v": {"a": 1, "b": 2}})
+    feed_history(timed.table)
+    assert timed.table.point_in_time(moments([{"id": 1, "at": 1000}]), "at").num_rows == 1
+    timed.catalog.alter_table("db.t", drop_columns=["`my v`.b"])
+    timed.catalog.alter_table("db.t", add_columns={"`my v`.b": "INT"})
+    with pytest.raises(wt.InvalidError, match="other columns"):
+        feed_history(timed.table)
+
+
+def test_a_rollback_of_a_history_is_refused(tmp_path: Path) -> None:
+    """The history goes on from its last commit, so nobody would write the versions again."""
+    timed = cities(tmp_path)
+    feed_history(timed.table)
+    timed.write(minutes(12), {"id": 1, "city": "Kyiv"})
+    feed_history(timed.table)
+    with pytest.raises(wt.InvalidError, match=r"history of db\.t.* Roll back db\.t"):
+        timed.catalog.table("db.h").rollback(snapshot_id=1)
+    assert answers(timed)[-1] == "Bonn"
+
+
 @pytest.mark.parametrize("engine", sorted(ENGINES))
 def test_random_histories_give_what_scans_gave(
     rng: random.Random, tmp_path: Path, engine: str
