@@ -21,7 +21,7 @@ from typing import Any
 
 from widetable.arguments import instance, names, refused, text, whole_number
 from widetable.catalog import Catalog
-from widetable.derive.indexes.index_table import buckets_of_derived
+from widetable.derive.changes.derived_table import buckets_of_derived
 from widetable.derive.joins.delta_join import JoinRound, join_round
 from widetable.derive.joins.join_progress import consumer_of
 from widetable.derive.joins.joined_plan import (

@@ -1,7 +1,7 @@
 """How far a table that follows another one, snapshot by snapshot, has come. Its own commits say it.
 
     commit of the user <user>     identifier: the last snapshot of the base that it has
-                                  digest: the list of that snapshot's changes, whose name no other snapshot has
+                                  digest: the mark of that snapshot (`snapshot_mark`)
 
 So a snapshot that got the id of one which another client took back is told from it. In: the base, the table that
 follows it, and a snapshot of that. Out: the id of a snapshot of the base. Raises InvalidError where the base does not
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from widetable.commit.notes.skipped_files import or_none
 from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.snapshots.snapshot_mark import mark_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
@@ -37,7 +38,7 @@ def followed_until(
         return 0
     store = base._committer.snapshots
     snapshot = or_none(store.load, last.identifier)
-    is_other = snapshot is not None and _mark_of(snapshot) != last.digest
+    is_other = snapshot is not None and mark_of(snapshot) != last.digest
     if is_other or (store.latest_id() or 0) < last.identifier:
         raise InvalidError(
             f"{what} {name_of(follower)!r} of {name_of(base)!r}",
@@ -50,8 +51,4 @@ def followed_until(
 
 def following(user: str, snapshot: Snapshot) -> Identity:
     """Return the identity of the commit that brings a follower up to a snapshot of the base."""
-    return Identity(user, snapshot.id, _mark_of(snapshot))
-
-
-def _mark_of(snapshot: Snapshot) -> str:
-    return snapshot.delta_manifest_list
+    return Identity(user, snapshot.id, mark_of(snapshot))

@@ -27,10 +27,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
+from widetable.derive.changes.derived_table import made_table
 from widetable.derive.changes.row_changes import changed_rows
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.indexes.index_progress import (
@@ -52,12 +52,10 @@ from widetable.schema import join_options
 from widetable.schema import options as opt
 from widetable.schema import retention_options as retention
 from widetable.schema.derived_options import IndexOption
-from widetable.schema.new_schema import new_schema
-from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.storage.paths import TablePaths
 from widetable.write.commit_message import CommitMessage
 
-_BUCKETS_OF_DYNAMIC: Final = 8
 SOURCE: Final = "widetable.index.source"
 _log = logging.getLogger("widetable")
 
@@ -98,34 +96,20 @@ def _printed(columns: pa.Schema) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in columns)
 
 
-def buckets_of_derived(base: TableSchema) -> int:
-    """Return the number of buckets for a table derived from this one: the same number, or 8 for dynamic buckets."""
-    return base.num_buckets if base.num_buckets > 0 else _BUCKETS_OF_DYNAMIC
-
-
 def made_index(base: OpenTable, option: IndexOption) -> OpenTable:
-    """Return the index; create it if it does not exist.
-
-    Several processes may do so at once: an exclusive create lets one of them publish schema 0, and all then read it.
-    """
+    """Return the index; create it if it does not exist."""
     schema = base.schema
     columns = index_columns(option, schema)
     options = {
-        opt.BUCKET.key: str(buckets_of_derived(schema)),
         opt.BUCKET_KEY.key: ",".join(option.columns),
         join_options.INDEX_OF.key: name_of(base),
-        opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
     }
     if retention.LOOKUP_PIN_RETENTION.key in schema.options:
         options[retention.LOOKUP_PIN_RETENTION.key] = schema.options[
             retention.LOOKUP_PIN_RETENTION.key
         ]
-    made = new_schema(schema.arrow_schema(columns), primary_key=columns, options=options)
-    accept(made, Use.CREATE)
-    path = path_of(base, option.table)
-    while (index := find_index(base, option)) is None:
-        SchemaStore(base._file_io, TablePaths(path)).publish(made)
-    return index
+    path, fields = path_of(base, option.table), schema.arrow_schema(columns)
+    return made_table(base, path, fields, columns, options, partial(find_index, base, option))
 
 
 def feed_index(base: OpenTable, option: IndexOption) -> IndexRound | None:

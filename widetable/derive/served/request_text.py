@@ -2,7 +2,7 @@
 
     lookup    {"lookup": ["clicks", "city"]}
     windows   {"windows": {"clicks_7d": ["clicks", "sum", 604800000]}, "tile": "tile", "tile_size": 3600000,
-               "empty_zero": false, "coarse": [["/wh/db.db/days", 86400000, 7, "manifest-list-..", 0], ..]}
+               "empty_zero": false, "coarse": [["/wh/db.db/days", 86400000, 7, "7c1f..", 0], ..]}
 
 Lengths and sizes are in milliseconds. Each coarse table has its directory, the size of its tiles, and the snapshot that
 answered: its id, its mark and the schema. Keys stand in this order, so equal requests have equal texts. In: `Asked`.

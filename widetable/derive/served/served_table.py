@@ -1,8 +1,8 @@
 """The table of a served log: what a session gave, one row for each key of a request.
 
     _session  _request  _row | _at    _table      _branch  _snapshot  _snapshot_mark  _schema  _asked  | user  clicks
-    4f1c..    0         0    | 10:00  shop.users  main     12         manifest-list.. 0        {...}   | 7     3
-    4f1c..    0         1    | 10:00  shop.users  main     12         manifest-list.. 0        {...}   | 9     null
+    4f1c..    0         0    | 10:00  shop.users  main     12         7c1f..          0        {...}   | 7     3
+    4f1c..    0         1    | 10:00  shop.users  main     12         7c1f..          0        {...}   | 9     null
     4f1c..    1         0    | 10:01  ...
 
 The columns from `_session` to `_asked` are those of every log (`OWN`). The others are added when a session first needs

@@ -6,8 +6,8 @@
 
 It begins with an image of the oldest snapshot that was there when it was made; its options say which one, of which
 table, and of which columns, so that a table that was dropped and made again gets no versions of the other, nor does a
-column. Each commit names the last snapshot that it has, and the list of its changes, whose name no other snapshot has:
-so a history is not taken for that of snapshots which got the ids of others. The history is bucketed by the bucket key
+column. Each commit names the last snapshot that it has, and its mark: so a history is not taken for that of snapshots
+which got the ids of others. The history is bucketed by the bucket key
 of the base, in as many buckets as that had when it was made; nobody relies on equal buckets.
 
 In: a table with the option. Out: its history. Raises InvalidError for a table that is not this history, whose columns
@@ -16,14 +16,16 @@ are not those of the base any more, or whose base has lost snapshots that the hi
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.snapshots.schema_store import SchemaStore
+from widetable.derive.changes.column_ids import column_ids
+from widetable.derive.changes.derived_table import made_table
 from widetable.derive.changes.followed_until import followed_until
-from widetable.derive.indexes.index_table import buckets_of_derived
 from widetable.errors import InvalidError
 from widetable.format.snapshot import Snapshot
 from widetable.operations.handle.neighbour import name_of, path_of
@@ -31,7 +33,6 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import join_options
 from widetable.schema import options as opt
 from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT, VERSION_KEY
-from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import TablePaths
 
@@ -53,13 +54,14 @@ class Beginning(NamedTuple):
 
 def beginning_with(base: OpenTable, snapshot: Snapshot) -> Beginning:
     """Return the beginning of a history that is made now."""
-    identity, columns = base._committer.identity, column_ids(base.schema)
+    identity, columns = base._committer.identity, ids_text(base.schema)
     return Beginning(identity, snapshot.id, snapshot.time_millis, columns)
 
 
-def column_ids(base: TableSchema) -> str:
-    """Return the ids of the columns, in the order of their names: of two columns of one name they differ."""
-    return ",".join(str(base.field(name).id) for name in sorted(base.names))
+def ids_text(base: TableSchema) -> str:
+    """Return the ids of the columns and of their nested fields, by name: of two columns of one name they differ."""
+    ids = column_ids(base, sorted(base.names))
+    return json.dumps(ids, separators=(",", ":"), ensure_ascii=False)
 
 
 def history_schema(base: TableSchema) -> pa.Schema:
@@ -98,7 +100,7 @@ def find_history(base: OpenTable) -> OpenTable | None:
         problem = f"{name}, the history of a dropped table that had this name"
     elif not actual.equals(expected):
         problem = f"{name}, with the columns {', '.join(actual.names)}, of which some differ"
-    elif beginning_of(history).column_ids != column_ids(base.schema):
+    elif beginning_of(history).column_ids != ids_text(base.schema):
         problem = f"{name}, the history of other columns, some of which had the same names"
     else:
         return history
@@ -111,28 +113,22 @@ def find_history(base: OpenTable) -> OpenTable | None:
 
 
 def made_history(base: OpenTable, name: str, begins: Beginning) -> OpenTable:
-    """Return the history; create it if it does not exist, with an exclusive create of its schema 0."""
+    """Return the history; create it if it does not exist."""
     schema = base.schema
     options = {
-        opt.BUCKET.key: str(buckets_of_derived(schema)),
         opt.BUCKET_KEY.key: ",".join(schema.bucket_keys),
-        opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
         join_options.HISTORY_OF.key: name_of(base),
         join_options.HISTORY_BEGINS.key: begins.to_text(),
     }
     key = [*schema.primary_keys, *VERSION_KEY]
-    made = new_schema(history_schema(schema), primary_key=key, options=options)
-    accept(made, Use.CREATE)
-    path = path_of(base, name, _OPTION)
-    while (history := find_history(base)) is None:
-        SchemaStore(base._file_io, TablePaths(path)).publish(made)
-    return history
+    path, fields = path_of(base, name, _OPTION), history_schema(schema)
+    return made_table(base, path, fields, key, options, partial(find_history, base))
 
 
 def beginning_of(history: OpenTable) -> Beginning:
     """Return the snapshot of the base with which the history begins."""
     begins = history.schema.typed_options.get(join_options.HISTORY_BEGINS)
-    identity, id, millis, columns = (begins or "").split()
+    identity, id, millis, columns = (begins or "").split(" ", 3)
     return Beginning(identity, int(id), int(millis), columns)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from widetable.commit.snapshots.snapshot_mark import mark_of
 from widetable.format.snapshot import Snapshot
 from widetable.operations.windows.window import TimeWindow
 
@@ -83,7 +84,7 @@ class RequestLog(Protocol):
 
 
 def answering(snapshot: Snapshot | None, schema_id: int) -> AnsweringSnapshot:
-    """Return what a log keeps of a snapshot. The list of its changes has a name that no other snapshot has."""
+    """Return what a log keeps of a snapshot."""
     if snapshot is None:
         return AnsweringSnapshot(None, None, schema_id)
-    return AnsweringSnapshot(snapshot.id, snapshot.delta_manifest_list, schema_id)
+    return AnsweringSnapshot(snapshot.id, mark_of(snapshot), schema_id)

@@ -28,6 +28,7 @@ from tests.widetable.derive.served.served_tables import (
     users,
 )
 from tests.widetable.operations.windows.tile_tables import NOON
+from widetable.commit.snapshots.snapshot_mark import mark_of
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.storage.local import LocalFileIO
 
@@ -145,7 +146,7 @@ def test_a_wrong_snapshot_in_the_log_is_found(tmp_path: Path) -> None:
     (mark,) = logged(table, "_snapshot_mark")[0]
     assert mark
     first = next(each for each in table.snapshots() if each.id == 1)
-    plant(log_of(table), 1, "_snapshot_mark", first.delta_manifest_list)
+    plant(log_of(table), 1, "_snapshot_mark", mark_of(first))
     report = table.audit_served(LOG)
     assert [(gone.snapshot_id, gone.reason) for gone in report.gone] == [
         (2, "another snapshot has this id now")
