@@ -10,8 +10,8 @@ a function of two snapshots. Its commit names the later one (`followed_until`); 
 for the next round. If it has expired nevertheless, a round overwrites the table with all tiles.
 
 In: a table with the option `tiles.from`. Out: the number of records of a round. Memory: the small tiles of some
-thousand large ones at a time. Raises InvalidError for tables that do not fit, NotFoundError for a missing fine table,
-and what lookups, scans and commits raise.
+thousand large ones at a time. Raises InvalidError for tables that do not fit and for a small tile that does not begin
+at a multiple of its size, NotFoundError for a missing fine table, and what lookups, scans and commits raise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import pyarrow as pa
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.derive.changes.equal_keys import distinct_rows
 from widetable.derive.changes.followed_until import followed_until, following
-from widetable.derive.changes.row_changes import changed_rows
+from widetable.derive.changes.row_changes import rows_between
 from widetable.derive.changes.row_difference import equal_rows
 from widetable.derive.tiles.coarse_plan import CoarsePlan, coarse_plan
 from widetable.errors import ConflictError, InvalidError
@@ -39,6 +39,7 @@ from widetable.operations.handle.neighbour import name_of, neighbour
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.table_at import scan_at, view_at
+from widetable.operations.windows.tile_rows import check_starts
 from widetable.operations.windows.time_micros import time_micros
 from widetable.operations.writes.table_commit import append_messages, discard, overwrite_by
 from widetable.operations.writes.table_write import any_writer
@@ -135,15 +136,18 @@ def _changed(fine: OpenTable, plan: CoarsePlan, after_id: int, until_id: int) ->
     """Yield the records that make the changed large tiles anew."""
     key, per_tile = list(plan.key), plan.coarse_size // plan.fine_size
     at_once = max(_ROWS_AT_ONCE // per_tile, 1)
-    with closing(view_at(fine, until_id, plan.columns)) as view:
-        for before, after in changed_rows(fine, after_id, until_id, plan.columns):
+    with (
+        closing(view_at(fine, after_id, plan.columns)) as old,
+        closing(view_at(fine, until_id, plan.columns)) as view,
+    ):
+        for before, after in rows_between(fine, after_id, until_id, old, view):
             is_changed = pa.array(~equal_rows(before, after))
             keys = [each.filter(is_changed).select(key) for each in (before, after)]
             there = pa.concat_tables([each.filter(each.column(0).is_valid()) for each in keys])
             tiles = distinct_rows(_floored(plan, there))
             for start in range(0, tiles.num_rows, at_once):
                 chosen = tiles.slice(start, at_once)
-                yield _gone(plan, chosen, view.lookup(chosen).schema)
+                yield _gone(plan, chosen, view.arrow_schema)
                 rows = view.lookup(_parts(plan, chosen, per_tile))
                 yield _added(plan, rows.filter(rows.column(0).is_valid()))
 
@@ -158,6 +162,7 @@ def _parts(plan: CoarsePlan, tiles: pa.Table, per_tile: int) -> pa.Table:
 
 def _floored(plan: CoarsePlan, rows: pa.Table) -> pa.Table:
     starts = _micros(rows, plan.tile)
+    check_starts(rows, starts, plan.key, plan.fine_size)
     return _with_starts(plan, rows, np.floor_divide(starts, plan.coarse_size) * plan.coarse_size)
 
 

@@ -72,7 +72,7 @@ class Span(NamedTuple):
 def tile_rows(rows: pa.Table, plan: WindowPlan, firsts: Positions, counts: Positions) -> TileRows:
     """Make the rows of a table that has the columns of the plan."""
     tiles = checked_micros(one_array(rows.column(plan.tile)))
-    _check_starts(rows, tiles, plan)
+    check_starts(rows, tiles, [*plan.entity, plan.tile], plan.size)
     columns = {name: one_array(rows.column(name)) for name in plan.values}
     return TileRows(tiles, columns, firsts, counts)
 
@@ -167,18 +167,22 @@ def ranges_of(
     return TileRanges(np.stack(starts), np.stack(ends))
 
 
-def _check_starts(rows: pa.Table, tiles: npt.NDArray[np.int64], plan: WindowPlan) -> None:
-    """Refuse rows whose time is no start of a tile: with another size, windows would cover parts of tiles."""
-    wrong = tiles % plan.size != 0
+def check_starts(
+    rows: pa.Table, tiles: npt.NDArray[np.int64], names: Sequence[str], size: int
+) -> None:
+    """Refuse rows whose time is no start of a tile: with another size, windows would cover parts of tiles.
+
+    tiles: the times, in microseconds. names: the key, the tile last. size: that of a tile, in microseconds.
+    """
+    wrong = tiles % size != 0
     if wrong.any():
-        names = [*plan.entity, plan.tile]
         shown = [name for name in names if name in rows.column_names]
         row = rows.select(shown).slice(int(wrong.argmax()), 1).to_pylist()[0]
         key = ", ".join(f"{name}={value}" for name, value in row.items())
         raise InvalidError(
-            f"column {plan.tile!r}",
+            f"column {names[-1]!r}",
             found=f"the row {key}",
-            expected=f"starts of tiles, multiples of {plan.size // MICROS} ms since 1970-01-01 00:00 UTC",
+            expected=f"starts of tiles, multiples of {size // MICROS} ms since 1970-01-01 00:00 UTC",
             action="Say how long a tile is (tile_size), or correct the rows.",
         )
 

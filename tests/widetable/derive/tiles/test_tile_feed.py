@@ -201,6 +201,28 @@ def test_a_kill_at_any_step_adds_nothing_twice(
     assert actual(days) == expected(hours)
 
 
+def test_a_rollback_of_large_tiles_is_refused(tmp_path: Path, rng: random.Random) -> None:
+    hours, days = pair(tmp_path)
+    for _ in range(2):
+        hours.write([event(rng)])
+        feed_tiles(days)
+    with pytest.raises(wt.InvalidError, match=r"has the tiles of db\.hours"):
+        days.rollback(snapshot_id=1)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_small_tile_that_is_none_is_named(
+    tmp_path: Path, rng: random.Random, is_first: bool
+) -> None:
+    hours, days = pair(tmp_path)
+    if not is_first:
+        hours.write([event(rng)])
+        feed_tiles(days)
+    hours.write([{**event(rng), "user": 77, "tile": BEGIN + timedelta(minutes=5)}])
+    with pytest.raises(wt.InvalidError, match=r"'tile'.*user=77"):
+        days.maintain(once=True)
+
+
 def test_nobody_else_writes_large_tiles(tmp_path: Path, rng: random.Random) -> None:
     _, days = pair(tmp_path)
     with pytest.raises(wt.InvalidError, match=r"has the tiles of db\.hours"):
