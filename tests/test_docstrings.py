@@ -52,7 +52,6 @@ NEVER_FAIL = {
     "TableScan.loosened",
     "TorchRows.close",
     "ChangeFollower.close",
-    "SampleFollower.close",
     "WidetableError.__init__",
 }
 # What a service of a warehouse answers, so one has to run.

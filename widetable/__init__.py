@@ -27,7 +27,6 @@ if typing.TYPE_CHECKING:
     from widetable.derive.loading.torch_rows import TorchRows
     from widetable.derive.lookups.lookup_join import lookup_join
     from widetable.derive.samples.label import SampleLabel, label
-    from widetable.derive.samples.sample_follower import SampleFollower
     from widetable.derive.served.served_report import GoneSnapshot, ServedCell, ServedReport
     from widetable.derive.upkeep.inspector import Inspector
     from widetable.errors import (
@@ -125,7 +124,6 @@ __all__ = [
     "RevisedTable",
     "RevisionResult",
     "RollbackResult",
-    "SampleFollower",
     "SampleLabel",
     "ServedCell",
     "ServedReport",

@@ -70,7 +70,6 @@ HOMES: Final = {
     "RevisedTable": "topology.revision",
     "RevisionResult": "topology.revision",
     "RollbackResult": "operations.health.rollback",
-    "SampleFollower": "derive.samples.sample_follower",
     "SampleLabel": "derive.samples.label",
     "ServedCell": "derive.served.served_report",
     "ServedReport": "derive.served.served_report",

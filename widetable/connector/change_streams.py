@@ -27,6 +27,7 @@ from widetable.operations.queries.changes import change_source
 from widetable.operations.queries.follow import start_stream
 from widetable.operations.queries.stream_progress import StreamProgress
 from widetable.read.change_read import StreamRead
+from widetable.read.change_source import ChangeSource
 from widetable.read.stream_plan import (
     Limits,
     Offset,
@@ -161,11 +162,9 @@ class StreamPosition:
     snapshot; _planned: the last answer of `next_end`, with its inputs. Both are asked for again and again.
     """
 
-    def __init__(
-        self, table: OpenTable, columns: Sequence[str], start: Start, consumer_id: str | None
-    ) -> None:
+    def __init__(self, source: ChangeSource, start: Start, consumer_id: str | None) -> None:
         self._start = start
-        self._source = change_source(table, columns)
+        self._source = source
         self._progress = StreamProgress(self._source.table, consumer_id)
         self._initial: Offset | None = None
         self._target: int | None = None
@@ -189,7 +188,7 @@ class StreamPosition:
 
         A trigger that ends by itself asks for it; 0, for a table without snapshots, makes the query end at once.
         """
-        self._target = self._source.latest_id() or 0
+        self._target = self._source.looked_for_id() or 0
 
     def next_end(self, start: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
         """Return where the batch ends that begins at `start`; `start` when there is nothing to be read.
@@ -276,7 +275,8 @@ class StreamPosition:
             return self._target
         now = time.monotonic()
         if now - self._polled_at >= POLL_SECONDS:
-            self._last, self._polled_at = self._source.latest_id(), now
+            self._last = self._source.looked_for_id()
+            self._polled_at = time.monotonic()
             self._source.check_alive()
         return self._last
 
@@ -309,7 +309,7 @@ def change_stream(
     InvalidError
         The name is not valid for a consumer.
     """
-    return StreamPosition(table, columns, start, consumer_id)
+    return StreamPosition(change_source(table, columns), start, consumer_id)
 
 
 def packed(groups: Sequence[Sequence[StreamRead]]) -> list[tuple[StreamRead, ...]]:

@@ -15,7 +15,7 @@ created again, UnsupportedError when a column has changed since the start, and w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -56,7 +56,8 @@ MODES: Final = ("auto", "delta", "changelog")
 class ChangeSource:
     """The changes of one table, for one reader; not thread-safe.
     columns: the columns that are read; arrow_schema: that of the batches, `_row_kind` last; identity: that of
-    the table, which offsets include. It keeps no file open, and no snapshot from expiry.
+    the table, which offsets include. It keeps no file open, and no snapshot from expiry. prepare: is called before each
+    look for new snapshots, for a table that is brought up to date when somebody reads it.
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class ChangeSource:
         columns: Sequence[str] | None,
         identity: str,
         mode: str = "auto",
+        prepare: Callable[[], object] | None = None,
     ) -> None:
         """Create a source. identity: that of the table to which all arguments belong. mode: one of MODES."""
         self._mode: Final = mode
+        self._prepare: Final = prepare
         schema = table.schema
         self.columns: Final = schema.chosen(columns)
         self.arrow_schema: Final[pa.Schema] = change_schema(schema, self.columns)
@@ -89,6 +92,12 @@ class ChangeSource:
     def latest_id(self) -> int | None:
         """Return the id of the newest snapshot."""
         return self._snapshots.latest_id()
+
+    def looked_for_id(self) -> int | None:
+        """Look for new snapshots: return the id of the newest one, after the table was brought up to date."""
+        if self._prepare is not None:
+            self._prepare()
+        return self.latest_id()
 
     def check_alive(self) -> None:
         """Check that the table still exists. Raises InvalidError if another one has its path, else NotFoundError."""

@@ -86,6 +86,33 @@ def test_spark_gives_what_python_follows(
     assert Counter(rows) == Counter(tuple(row.values()) for row in expected)
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ"])
+def test_the_zone_of_a_session_moves_no_due_time(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """The watermark of Spark and the times of the table are compared in UTC."""
+    own = "TIMESTAMP_LTZ(6)" if kind == "TIMESTAMP" else "TIMESTAMP(6)"
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.t", {"id": "BIGINT", "exposed_at": own}, primary_key=["id"]
+    )
+    rule: dict[str, Any] = {"complete": ["exposed_at"], "on": "exposed_at", "wait": "30 min"}
+    before = spark.conf.get("spark.sql.session.timeZone")
+    assert before is not None
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    zone = "Z" if kind == "TIMESTAMP" else ""
+    try:
+        assert given(table, **rule) == []
+        for number, time in enumerate(("00:00:00", "00:29:59.999", "00:30:00"), 1):
+            row = f"SELECT {number}L AS id, {kind}'2026-01-01 {time}{zone}' AS exposed_at"
+            writer = spark.sql(row).write.format("widetable").mode("append")
+            writer = writer.option("watermark-column", "exposed_at").option("commit-user", "e")
+            writer.option("commit-identifier", str(number)).save(table.path)
+            expected = [1] if number == 3 else []
+            assert [each["id"] for each in given(table, **rule)] == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
 def test_a_plain_stream_of_samples_does_not_feed_them(spark: SparkSession, tmp_path: Path) -> None:
     table = made(tmp_path)
     given(table, **CASE_10)

@@ -17,8 +17,9 @@ another client took snapshots back, and what reading, writing and committing rai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -45,8 +46,10 @@ from widetable.operations.handle.chosen_state import chosen_state
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.neighbour import name_of
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.queries.changes import prepared_source
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import any_writer
+from widetable.read.change_source import ChangeSource
 from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.write.commit_message import CommitMessage
 
@@ -55,10 +58,16 @@ SOURCE: Final = "widetable.samples.source"
 _KEYS_AT_ONCE: Final = 1 << 16
 
 
+def sample_source(tables: SampleTables, columns: Sequence[str] | None = None) -> ChangeSource:
+    """Return the changes of the samples, which are brought up to date before each look for new ones."""
+    return prepared_source(tables.samples, columns, prepare=partial(feed_samples, tables))
+
+
 def feed_samples(tables: SampleTables) -> int | None:
     """Bring samples up to the newest snapshot of the table; None if they are there, or another process is at work."""
     base = tables.base
-    if base._committer.snapshots.latest_id() is None:
+    last_id = base._committer.snapshots.latest_id()
+    if last_id is None or last_id == _done(tables):
         base._check_alive()
         return None
     lease = f"{base._paths.service_dir}/widetable-samples-lease-{name_of(tables.samples)}"
@@ -81,12 +90,13 @@ def _round(tables: SampleTables) -> int | None:
         # Columns were altered since the tables were opened, perhaps those that samples are made of.
         tables = tables_of(tables.samples)
     reached = _reached(tables, store.load(done_id)) if done_id else None
+    state = base._state()
     with closing(SampleViews(tables, done_id or None)) as views:
         for id in range(done_id + 1 if done_id else first_id, last_id + 1):
             snapshot = store.load(id)
             marks = Marks(id, reached, _reached(tables, snapshot))
             is_first = not done_id and id == first_id
-            does = is_first or touches_rows(snapshot, base._state()) or marks.now != reached
+            does = is_first or touches_rows(snapshot, state) or marks.now != reached
             if does or id == last_id:
                 views.step_to(id)
                 _step(tables, views, snapshot, marks)

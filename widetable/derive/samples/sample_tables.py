@@ -15,15 +15,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import text
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.changes.column_ids import column_ids
-from widetable.derive.indexes.index_table import buckets_of_derived
+from widetable.derive.changes.derived_table import made_table
 from widetable.derive.samples.sample_plan import (
     CORRECTION,
     DUE,
@@ -38,7 +38,6 @@ from widetable.operations.handle.neighbour import name_of, neighbour, path_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import join_options
 from widetable.schema import options as opt
-from widetable.schema.new_schema import new_schema
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import TablePaths
 
@@ -88,7 +87,7 @@ def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
         # First the consumer, so that the snapshot stays.
         base._consumers.record(consumer_of(into), own_id)
         samples = _made(base, into, plan, own_id)
-    plan = sample_plan(replace(rule, columns=_columns_of(rule, samples, schema)), schema)
+    plan = sample_plan(_as_made(rule, samples, schema), schema)
     begins = _checked(base, samples, rule, plan)
     waiting = _find(base, into + _WAITING) or _made_waiting(base, into + _WAITING, plan, begins)
     options = waiting.schema.typed_options
@@ -120,15 +119,19 @@ def _find(base: OpenTable, name: str) -> OpenTable | None:
     return table if SchemaStore(base._file_io, TablePaths(table.path)).ids() else None
 
 
-def _columns_of(rule: SampleRule, samples: OpenTable, base: TableSchema) -> tuple[str, ...]:
-    """Return the columns of the table that samples have: what is added to the table later is not in them."""
+def _as_made(rule: SampleRule, samples: OpenTable, base: TableSchema) -> SampleRule:
+    """Return the rule with the columns that the samples have: what is added to the table later is not in them. Labels
+    come in the order of the call that made the samples.
+    """
+    names = samples.schema.names
     made = {*rule.labels, *_MADE_COLUMNS}
-    columns = tuple(name for name in samples.schema.names if name not in made)
+    columns = tuple(name for name in names if name not in made)
     gone = next((name for name in columns if name not in base.by_name), None)
     if gone is not None:
         problem = f"samples with a column {gone!r}, which the table of the rows does not have"
         raise _is_other(samples, problem, "Name another table in into")
-    return columns
+    labels = dict(sorted(rule.labels.items(), key=lambda each: [*names, each[0]].index(each[0])))
+    return replace(rule, columns=columns, labels=labels)
 
 
 def _made(base: OpenTable, into: str, plan: SamplePlan, begins_id: int) -> OpenTable:
@@ -150,20 +153,12 @@ def _made_waiting(base: OpenTable, name: str, plan: SamplePlan, begins: str) -> 
 def _published(
     base: OpenTable, name: str, fields: pa.Schema, key: Sequence[str], options: dict[str, str]
 ) -> OpenTable:
-    """Create a table with an exclusive create of its schema 0; another process may be first."""
-    schema = base.schema
-    common = {
-        opt.BUCKET.key: str(buckets_of_derived(schema)),
-        opt.BUCKET_KEY.key: ",".join(schema.bucket_keys),
-        opt.FSYNC.key: str(schema.typed_options.get(opt.FSYNC)).lower(),
+    own = {
+        opt.BUCKET_KEY.key: ",".join(base.schema.bucket_keys),
         join_options.SAMPLES_OF.key: name_of(base),
     }
-    made = new_schema(fields, primary_key=key, options={**common, **options})
-    accept(made, Use.CREATE)
     path = path_of(base, name, "into")
-    while (table := _find(base, name)) is None:
-        SchemaStore(base._file_io, TablePaths(path)).publish(made)
-    return table
+    return made_table(base, path, fields, key, {**own, **options}, partial(_find, base, name))
 
 
 def _begins(base: OpenTable, plan: SamplePlan, begins_id: int) -> str:

@@ -11,7 +11,7 @@ with missing snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
@@ -109,6 +109,16 @@ def change_source(
     UnsupportedError
         The table has an option that changes its rows and that this version does not honour.
     """
+    return prepared_source(table, columns, mode)
+
+
+def prepared_source(
+    table: OpenTable,
+    columns: Sequence[str] | None,
+    mode: str = "auto",
+    prepare: Callable[[], object] | None = None,
+) -> ChangeSource:
+    """Make a source. prepare: brings the table up to date; it is called before each look for new snapshots."""
     schema = table.schema
     accept(schema, Use.READ)
     committer = table._committer
@@ -120,6 +130,7 @@ def change_source(
         columns,
         identity,
         one_of(mode, MODES, "mode"),
+        prepare,
     )
 
 

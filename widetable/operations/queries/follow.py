@@ -114,9 +114,19 @@ def follow(
     """
     timestamp_millis = None if timestamp is None else epoch_millis(timestamp, "timestamp")
     start = start_of(scan_mode, snapshot_id, timestamp_millis)
+    return follower_of(change_source(table, columns), consumer_id, start, timeout, poll_interval)
+
+
+def follower_of(
+    source: ChangeSource,
+    consumer_id: str | None,
+    start: Start,
+    timeout: float | None,
+    poll_interval: float,
+) -> ChangeFollower:
+    """Return a follower of a source; the other arguments are those of `follow`."""
     timeout_millis = None if timeout is None else seconds(timeout, "timeout") * 1000
     poll_millis = seconds(poll_interval, "poll_interval") * 1000
-    source = change_source(table, columns)
     progress = StreamProgress(source.table, consumer_id)
     return ChangeFollower(source, progress, start, timeout_millis, poll_millis)
 
@@ -168,7 +178,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._offset = self._reading = start_stream(source, progress, start)
         # With timeout 0 the end is fixed here: later commits cannot keep the follower from ending.
-        self._last = source.latest_id() if timeout_millis == 0 else None
+        self._last = source.looked_for_id() if timeout_millis == 0 else None
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -229,7 +239,7 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         """Record that all batches so far are read, and go to the next snapshot. Return False when there is none yet."""
         # The newest id first: if the table is created again after it, the next line raises, and no
         # id of the old table is taken for one of the new table.
-        newest = self._source.latest_id()
+        newest = self._source.looked_for_id()
         self._source.check_alive()  # before anything is recorded in the table
         self._source.check(self._offset, newest)
         self._progress.record(self._offset)

@@ -18,6 +18,7 @@ from tests.widetable.derive.samples.sample_model import (
     watermark,
 )
 from widetable.derive.samples.sample_rule import SampleRule
+from widetable.derive.samples.sample_tables import tables_of
 
 CASE_10: dict[str, Any] = {
     "complete": ["exposed_at"],
@@ -185,6 +186,18 @@ def test_case_16_labels_over_landing_windows(tmp_path: Path) -> None:
         ("+I", 4, False, 0.0),
         ("+I", 5, False, 0.0),
     ]
+
+
+def test_labels_keep_the_order_of_the_first_call(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    labels = {"z": wt.label("clicked_at", "1 h"), "a": wt.label("clicked_at", "2 h", "price")}
+    rule: dict[str, Any] = {"complete": ["exposed_at"], "on": "exposed_at", "labels": labels}
+    assert given(table, **rule) == []
+    Commit("e", 1, [{"id": 1, "exposed_at": 0}], reached=120).make(table)
+    other = {**rule, "labels": dict(reversed(labels.items()))}
+    (row,) = given(table, **other)
+    assert list(row)[-5:] == ["z", "a", "_snapshot", "_correction", "_row_kind"]
+    assert tables_of(table_of(table)).plan.fields.names[-4:-2] == ["z", "a"]
 
 
 def splitmix(value: int) -> int:

@@ -11,6 +11,8 @@ import pytest
 import widetable as wt
 from tests.widetable.derive.samples.sample_model import COLUMNS, OPTIONS, Commit, made, moment
 from tests.widetable.derive.samples.test_samples import CASE_10, given, table_of, told
+from widetable.derive.samples.sample_rule import SampleArguments
+from widetable.derive.samples.sample_tables import samples_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.local import LocalFileIO
 
@@ -102,12 +104,12 @@ class LateFor(LocalFileIO):
 def test_of_two_that_make_samples_at_once_the_earlier_beginning_is_kept(tmp_path: Path) -> None:
     table = made(tmp_path)
     Commit("e", 1, [{"id": 1, "exposed_at": 0}], reached=30).make(table)
-    rule: dict[str, Any] = {**CASE_10, "timeout": 0}
-    table.follow_samples("c", **rule).close()
+    rule = SampleArguments(**CASE_10)
+    samples_of(table, rule, None)
     folder, hidden = Path(table_of(table).path), tmp_path / "hidden"
     folder.rename(hidden)
     Commit("e", 2, [{"id": 2, "exposed_at": 0}], reached=31).make(table)
     late = OpenTable(table.path, LateFor(folder, hidden))
-    wt.Table.follow_samples(late, "d", **rule).close()
+    samples_of(late, rule, None)
     assert table.consumers()["samples-db.t_samples"] == 1
     assert told(given(table, **CASE_10), "id", "_snapshot") == [("+I", 1, 1), ("+I", 2, 2)]
