@@ -36,6 +36,26 @@ def test_a_piece_has_one_row_at_least_and_what_fits() -> None:
     assert rows_within(1 << 40, 0.0) == 1 << 16
 
 
+def test_changes_of_very_many_columns_come_in_batches_of_more_rows(tmp_path: Path) -> None:
+    """Arrow takes milliseconds for a batch of thousands of columns. The bytes of a batch stay bounded."""
+    for columns, sizes in ((20, [1 << 16, 70_000 - (1 << 16)]), (2_000, [70_000])):
+        fields = [pa.field("k", pa.int64(), nullable=False)]
+        fields += [pa.field(f"c{number}", pa.int64()) for number in range(columns)]
+        table = wt.Catalog(tmp_path).create_table(
+            f"db.t{columns}",
+            pa.schema(fields),
+            primary_key=["k"],
+            options={"bucket": "1", "changelog-producer": "input"},
+        )
+        table.write(pa.table({"k": range(70_000), "c7": range(70_000)}))
+        followed = list(table.follow(scan_mode="from-snapshot", snapshot_id=1, timeout=0))
+        assert [batch.num_rows for batch in followed] == sizes
+        assert all(batch.num_columns == columns + 2 for batch in followed)
+        rows = pa.Table.from_batches(followed)
+        assert rows["k"].to_pylist() == rows["c7"].to_pylist() == list(range(70_000))
+        assert rows["c9"].null_count == 70_000
+
+
 def test_the_widest_rows_so_far_count() -> None:
     budget = RowBudget(8_000, first_rows=5)
     assert budget.rows == 5

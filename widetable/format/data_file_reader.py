@@ -44,7 +44,7 @@ from widetable.format.orc.orc_data_file import OrcDataFile
 from widetable.format.parquet_data_file import ParquetDataFile
 from widetable.format.plain_value import plain_column
 from widetable.format.row_batch import SYSTEM_FIELDS, in_schema_order, row_batch_schema
-from widetable.format.row_budget import BATCH_BYTES, RowBudget
+from widetable.format.row_budget import BATCH_BYTES, MAX_ROWS, RowBudget
 from widetable.format.stored_file import FileToOpen, StoredFile
 from widetable.messages.counted import counted
 from widetable.schema.row_kind import DELETE, INSERT
@@ -114,16 +114,17 @@ class DataFile:
         row_groups: Sequence[int] | None = None,
         *,
         use_threads: bool = False,
+        most_rows: int = MAX_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         """Yield row batches of about `batch_bytes` in memory (row_budget), in file order, without deleted rows.
-        row_groups: indices, in order; None for all.
+        row_groups: indices, in order; None for all. most_rows: of a batch, however narrow they are.
         """
         if self._file.source.closed:
             raise InvalidError(
                 self._path, found="a closed file", expected="an open one", action="Open it again."
             )
         group_rows = self.row_group_rows
-        budget = RowBudget(batch_bytes)
+        budget = RowBudget(batch_bytes, most_rows, most_rows)
         starts = np.cumsum([0, *group_rows]).tolist()
         groups = range(len(group_rows)) if row_groups is None else row_groups
         with mapped_errors(self._path):

@@ -86,7 +86,7 @@ class ParquetDataFile:
         self, group: int, names: Sequence[str], budget: RowBudget, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         # The number holds for the whole group: pyarrow's iterator takes it once.
-        rows = min(budget.rows, self._rows_at_once(group, names, budget.budget_bytes))
+        rows = min(budget.rows, self._rows_at_once(group, names, budget))
         if not self._far_names and self._is_small(group, names):
             whole = self._whole(group, names, use_threads=use_threads)
             yield from (whole.slice(start, rows) for start in range(0, whole.num_rows, rows))
@@ -140,21 +140,21 @@ class ParquetDataFile:
             coerce_int96_timestamp_unit=int96_unit,
         )
 
-    def _rows_at_once(self, group: int, names: Sequence[str], batch_bytes: int) -> int:
+    def _rows_at_once(self, group: int, names: Sequence[str], budget: RowBudget) -> int:
         """Return the rows of a batch, by the sizes in the footer, and by the first rows where it has none.
 
         Columns whose size the footer hides are probed: their first 256 rows are decoded, because
         nothing else shows how wide texts with a dictionary are.
         """
         metadata = self._parquet.metadata
-        size = group_bytes(metadata, group, self._leaves_in(names), batch_bytes)
+        size = group_bytes(metadata, group, self._leaves_in(names), budget.budget_bytes)
         width = size.bytes / max(metadata.row_group(group).num_rows, 1)
         if size.hidden:
             first = self._parquet.iter_batches(
                 _PROBED_ROWS, row_groups=[group], columns=size.hidden, use_threads=False
             )
             width += row_bytes(next(first))
-        return rows_within(batch_bytes, width)
+        return rows_within(budget.budget_bytes, width, budget.most_rows)
 
     def _leaves_in(self, names: Sequence[str]) -> tuple[Leaf, ...]:
         """Return the leaves of columns, cached by names: a scan reads the same columns in every row group."""

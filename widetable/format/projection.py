@@ -10,7 +10,7 @@ made from as many arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -41,18 +41,27 @@ class _Selection(NamedTuple):
 
 
 class Projection:
-    """Brings rows to one schema, batch after batch."""
+    """Brings rows to one schema, batch after batch. fields: those of the schema, from a caller that has them."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, fields: Sequence[pa.Field] | None = None) -> None:
         self.schema = schema
         # Read once, because each access to an Arrow schema creates new objects.
-        self._fields, self._names = list(schema), schema.names
+        self._fields = list(schema) if fields is None else fields
+        self._names = schema.names
         self._layout = lru_cache(_LAYOUTS)(self._layout_of)
 
-    def of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with exactly the columns of the schema; a missing one is null."""
+    def of(self, rows: pa.RecordBatch, metadata: Mapping[str, str] | None = None) -> pa.RecordBatch:
+        """Return the rows with exactly the columns of the schema; a missing one is null. metadata: in place of that of
+        the schema.
+        """
         if rows.schema == self.schema:
-            return rows
+            return rows if metadata is None else rows.replace_schema_metadata(metadata)
+        rows = self._columns_of(rows)
+        # Arrow drops the metadata when it renames. To set it copies the whole schema, so it is set once.
+        new_metadata = self.schema.metadata if metadata is None else metadata
+        return rows if new_metadata is None else rows.replace_schema_metadata(new_metadata)
+
+    def _columns_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._fields:
             return without_columns(rows.num_rows)
         layout = self._layout(tuple(rows.schema.names))
@@ -61,19 +70,22 @@ class Projection:
         distinct = pa.RecordBatch.from_arrays(arrays, schema=layout.distinct)
         if layout.order is None:
             return distinct
-        rows = distinct.select(layout.order).rename_columns(self._names)
-        return rows.replace_schema_metadata(self.schema.metadata)
+        return distinct.select(layout.order).rename_columns(self._names)
 
     def _layout_of(self, names: tuple[str, ...]) -> _Selection:
         number_of = {name: number for number, name in enumerate(names)}
-        kept = [field for field in self._fields if field.name in number_of]
+        kept = [
+            field
+            for name, field in zip(self._names, self._fields, strict=True)
+            if name in number_of
+        ]
         place_of = {field.name: place for place, field in enumerate(kept)}
+        # By all of a field but its name, which is set later.
         absent: dict[tuple[pa.DataType, bool, str], tuple[int, pa.Field]] = {}
         order = []
-        for field in self._fields:
-            place = place_of.get(field.name)
+        for name, field in zip(self._names, self._fields, strict=True):
+            place = place_of.get(name)
             if place is None:
-                # All of a field but its name, which is set later.
                 kind = field.type, field.nullable, str(field.metadata)
                 place, _ = absent.setdefault(kind, (len(kept) + len(absent), field))
             order.append(place)

@@ -20,8 +20,9 @@ from widetable.messages.counted import counted
 
 # The size of a reader's batches, unless it shares the memory with others.
 BATCH_BYTES: Final = 16 << 20
-# More rows in a batch gain nothing, however narrow they are.
+# More rows in a batch gain nothing, however narrow they are, unless the batch has very many columns.
 MAX_ROWS: Final = 1 << 16
+_MANY_COLUMNS: Final = 1000
 # The least budget of an option: batches themselves would use up less.
 MIN_BYTES: Final = 16 << 10
 # Memory that a process may take beside its budget.
@@ -32,6 +33,13 @@ _GROWTH: Final = 16
 def rows_within(budget_bytes: int, row_bytes: float, most_rows: int = MAX_ROWS) -> int:
     """Return how many rows of this width stay within a budget: at least one, and at most most_rows."""
     return max(1, min(most_rows, int(budget_bytes / max(row_bytes, 1.0))))
+
+
+def most_rows_of(columns: int) -> int:
+    """Return the most rows of a batch with so many columns. Arrow takes about a microsecond for each column of a batch,
+    however few rows it has and however little they hold.
+    """
+    return MAX_ROWS * max(1, columns // _MANY_COLUMNS)
 
 
 def check_row(row_bytes: float, budget_bytes: int, what: str) -> None:
@@ -101,7 +109,7 @@ class RowBudget:
         self.budget_bytes: Final = budget_bytes
         self._row_bytes = 0.0
         self._most_rows = first_rows
-        self._limit_rows: Final = most_rows
+        self.most_rows: Final = most_rows
 
     @property
     def rows(self) -> int:
@@ -111,13 +119,13 @@ class RowBudget:
     def expect(self, row_bytes: float) -> None:
         """Assume rows of this width until a piece was measured."""
         if not self._row_bytes:
-            self._most_rows = rows_within(self.budget_bytes, row_bytes, self._limit_rows)
+            self._most_rows = rows_within(self.budget_bytes, row_bytes, self.most_rows)
 
     def saw(self, rows: pa.RecordBatch | pa.Table, count: int | None = None) -> None:
         """Measure a piece. count: the number of units, where these are not rows."""
         if rows.num_rows:
             self.saw_bytes(memory_bytes(rows), rows.num_rows if count is None else count)
-        self._most_rows = min(self._limit_rows, self._most_rows * _GROWTH)
+        self._most_rows = min(self.most_rows, self._most_rows * _GROWTH)
 
     def saw_bytes(self, total_bytes: int, count: int) -> None:
         """Record that so many rows took so much memory together."""

@@ -9,7 +9,7 @@ and what opening data files raises.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.projection import Projection
-from widetable.format.row_budget import BATCH_BYTES
+from widetable.format.row_budget import BATCH_BYTES, most_rows_of
 from widetable.merge.sorted_merge import interleave_runs
 from widetable.read.change_plan import ChangeSplit
 from widetable.read.commit_columns import KIND_FIELD
@@ -77,13 +77,17 @@ class StreamRead:
         """The snapshot with the changes or rows."""
         return self.split.snapshot_id
 
-    def to_batches(self, *, use_threads: bool = False) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, *, use_threads: bool = False, metadata: Mapping[str, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the changes.
 
         Parameters
         ----------
         use_threads : bool, default False
             Decode on several cores; for a reader that does not share them.
+        metadata : mapping of str to str, default None
+            The metadata of the batches. None: they have none.
 
         Yields
         ------
@@ -94,12 +98,12 @@ class StreamRead:
         with files_of(self.table, split.snapshot_id, is_followed=True):
             if isinstance(split, ChangeSplit):
                 for batch in self._in_order(split, use_threads=use_threads):
-                    yield projection.of(_with_kinds(batch, batch.column(VALUE_KIND)))
+                    yield projection.of(_with_kinds(batch, batch.column(VALUE_KIND)), metadata)
                 return
             # A batch without columns would lose its number of rows, so the key is read.
             columns = self.columns or self.table.schema.trimmed_primary_key
             for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
-                yield projection.of(_with_kinds(batch, inserts(batch.num_rows)))
+                yield projection.of(_with_kinds(batch, inserts(batch.num_rows)), metadata)
 
     def _in_order(self, split: ChangeSplit, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
         """Return row batches with all files of the split interleaved by key.
@@ -124,17 +128,23 @@ class StreamRead:
         self, file: DataFileMeta, columns: tuple[str, ...], size: int, *, use_threads: bool
     ) -> Iterator[pa.RecordBatch]:
         with self.table.opened(self.split.bucket, file, columns) as opened:
-            yield from opened.batches(size, use_threads=use_threads)
+            most_rows = most_rows_of(len(self.columns))
+            yield from opened.batches(size, use_threads=use_threads, most_rows=most_rows)
 
 
 def _projection(schema: TableSchema, columns: tuple[str, ...]) -> Projection:
     whole = columns == schema.names
-    return _whole_projection(schema) if whole else Projection(change_schema(schema, columns))
+    return _whole_projection(schema) if whole else _new_projection(schema, columns)
 
 
 @once_per_object
 def _whole_projection(schema: TableSchema) -> Projection:
-    return Projection(change_schema(schema, schema.names))
+    return _new_projection(schema, schema.names)
+
+
+def _new_projection(schema: TableSchema, columns: tuple[str, ...]) -> Projection:
+    fields = [*map(schema.arrow_field, columns), KIND_FIELD]
+    return Projection(change_schema(schema, columns), fields)
 
 
 def _with_kinds(rows: pa.RecordBatch, kinds: pa.Array) -> pa.RecordBatch:

@@ -15,7 +15,7 @@ created again, UnsupportedError when a column has changed since the start, and w
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -172,10 +172,12 @@ class ChangeSource:
         splits = piece.step.splits[piece.first : piece.end]
         return [StreamRead(self.table, split, self.columns) for split in splits]
 
-    def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some splits, in order."""
+    def batches(
+        self, piece: Piece, metadata: Mapping[str, str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some splits, in order. metadata: of the batches."""
         for read in self.reads(piece):
-            yield from read.to_batches(use_threads=True)
+            yield from read.to_batches(use_threads=True, metadata=metadata)
 
     def _planned(self, snapshot_id: int, is_full: bool) -> Step:
         """Plan one snapshot. If it does not exist, the error says why.

@@ -219,7 +219,9 @@ class TableSchema:
     @derived_value
     def _whole_arrow_schema(self) -> pa.Schema:
         with collector_paused():
-            return pa.schema([self.arrow_field(name) for name in self.names])
+            fields = [arrow_field(f) for f in self.fields]
+            self._arrow_fields.update(zip(self.names, fields, strict=True))
+            return pa.schema(fields)
 
     def _no_column(self, name: str) -> NotFoundError:
         return NotFoundError(
@@ -271,10 +273,17 @@ def schema_from_json(data: str | bytes, subject: str) -> TableSchema:
     return replace(_parsed(data.encode() if isinstance(data, str) else data, subject))
 
 
+# When a table is opened, its identity and its columns come from the same bytes, one after the other.
+@lru_cache(maxsize=1)
+def schema_body(data: bytes) -> Any:
+    """Parse the JSON of a schema file; nobody changes the result. Raises ValueError, RecursionError."""
+    return json.loads(data)
+
+
 @lru_cache(maxsize=_PARSED)
 def _parsed(data: bytes, subject: str) -> TableSchema:
     try:
-        body = json.loads(data)
+        body = schema_body(data)
         # Paimon's first schemas have no version. RecursionError: JSON that is nested too deep.
         version = int(body.get("version", 1))
     except (ValueError, AttributeError, TypeError, RecursionError) as cause:

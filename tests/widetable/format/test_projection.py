@@ -45,6 +45,14 @@ def test_the_schema_keeps_its_metadata() -> None:
     assert Projection(schema).of(rows).schema.equals(schema, check_metadata=True)
 
 
+def test_the_caller_s_metadata_is_set_whether_columns_are_added_or_not() -> None:
+    schema = pa.schema([("a", pa.int8()), ("b", pa.int8()), ("c", pa.int8())], metadata={"m": "n"})
+    whole = pa.RecordBatch.from_pylist([{"a": 1}], schema=schema)
+    for rows in (whole.select(["c"]), whole):
+        projected = Projection(schema, list(schema)).of(rows, {"step": "7"})
+        assert projected.schema.equals(schema.with_metadata({"step": "7"}), check_metadata=True)
+
+
 def test_columns_that_rows_have_are_kept_when_others_are_added() -> None:
     rows = pa.RecordBatch.from_pydict({"a": [1, 2], "b": ["x", None]})
     assert with_columns(

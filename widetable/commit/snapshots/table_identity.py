@@ -11,14 +11,13 @@ for another table than expected, DamagedError for bytes that are no schema, Stor
 from __future__ import annotations
 
 import hashlib
-import json
 from functools import lru_cache
 
 from widetable.commit.snapshots.branch_mark import branch_life
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.messages.error_code import ErrorCode
-from widetable.schema.table_schema import UUID_KEY
+from widetable.schema.table_schema import UUID_KEY, schema_body
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import MAIN_BRANCH, TablePaths
 
@@ -56,7 +55,7 @@ def check_identity(file_io: FileIO, paths: TablePaths, expected: str) -> None:
 def _identity(data: bytes, path: str) -> str:
     """Parse the identity; called for every commit and poll of a stream, so the many columns are not parsed."""
     try:
-        body = json.loads(data)
+        body = schema_body(data)
         uuid, time_millis = body.get(UUID_KEY), body.get("timeMillis")
     except (ValueError, AttributeError) as cause:
         raise DamagedError(

@@ -263,9 +263,9 @@ class ChangeFollower(Iterator[pa.RecordBatch]):
         }
         if step.watermark is not None:
             metadata[WATERMARK_KEY] = str(step.watermark)
-        for batch in self._source.batches(Piece(step, 0, len(step.splits))):
+        for batch in self._source.batches(Piece(step, 0, len(step.splits)), metadata):
             if batch.num_rows:
-                yield batch.replace_schema_metadata(metadata)
+                yield batch
 
 
 def start_stream(
