@@ -89,9 +89,9 @@ object-stores: $(STAMP) ## Tests of object stores, Azure Blob's and Google's too
 hdfs: $(STAMP) ## Tests of tables on HDFS: a NameNode and a DataNode, whose jar Maven fetches (56 MB), run on loopback; needs a JDK
 	@WIDETABLE_HDFS=1 $(VENV) -m pytest tests/hdfs $(ARGS)
 
-cdc: $(STAMP) ## A MariaDB server through Debezium's engine, both fetched by Maven (180 MB), with kills; needs a JDK
+cdc: $(STAMP) ## MariaDB through Debezium's engine, and Debezium's records in Kafka, all fetched by Maven (240 MB), with kills; needs a JDK
 	@test -d .venv/cdc/jpype || $(VENV) -m pip install --quiet --no-compile --target .venv/cdc jpype1 pymysql
-	@WIDETABLE_CDC=1 PYTHONPATH=$(CURDIR)/.venv/cdc $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/cdc/mariadb $(ARGS)
+	@WIDETABLE_CDC=1 PYTHONPATH=$(CURDIR)/.venv/cdc $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/cdc/mariadb tests/cdc/kafka $(ARGS)
 
 torch: $(STAMP) ## Batches as tensors in DataLoaders: PyTorch and torchdata, which pip fetches (3 GB, with CUDA's libraries)
 	@test -d .venv/torch/torchdata || { $(VENV) -m pip install --quiet --no-compile --target .venv/torch torch && \

@@ -23,6 +23,7 @@ import pytest
 from benchmarks.rival import cache_directory, jar
 from tests.object_stores.s3_server import free_port
 from tests.support.faults.patience import wait_for
+from tests.support.programs.maven_jars import jars_of
 from tests.support.programs.pages import ROOT, blocks
 
 NEEDS_MARIADB: Final = pytest.mark.skipif(
@@ -148,21 +149,8 @@ def mariadb_server() -> Iterator[MariadbServer]:
 
 def debezium_jars() -> Path:
     """The directory of the jars that the page's pom.xml names, fetched by Maven if they are not there."""
-    folder = cache_directory() / "debezium-mariadb"
     pom = next(block.text for block in blocks(PAGE) if block.language == "xml")
-    there = folder / "pom.xml"
-    if there.exists() and there.read_text("utf-8") == pom:
-        return folder
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    made = folder / "pom.new"
-    made.write_text(pom, encoding="utf-8")
-    repository = cache_directory() / "maven"
-    command = ["mvn", "-q", "-B", f"-Dmaven.repo.local={repository}", "-f", str(made)]
-    options = ["-DincludeScope=runtime", f"-DoutputDirectory={folder}"]
-    subprocess.run([*command, "dependency:copy-dependencies", *options], check=True)
-    made.rename(there)
-    return folder
+    return jars_of(pom, "debezium-mariadb")
 
 
 def _client() -> Any:
