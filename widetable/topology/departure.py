@@ -22,7 +22,7 @@ from widetable.commit.barriers.barrier_state import ROOT
 from widetable.commit.barriers.writer_registration import RUNNING
 from widetable.commit.notes.lease_term import LeaseState
 from widetable.errors import ConflictError
-from widetable.operations.barriers.barrier_writer import let_leave, unknown_writer
+from widetable.operations.barriers.departed_writer import let_leave, unknown_writer
 from widetable.operations.handle.open_table import OpenTable
 from widetable.storage.job_names import registration_name
 from widetable.topology.registered_jobs import JobsOfTable

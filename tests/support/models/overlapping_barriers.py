@@ -24,7 +24,7 @@ from tests.support.models.plain_rows import python_rows
 from tests.support.models.random_table import TableSpec, data_of, rows_of, stamped_commits, texts
 from tests.support.models.strategies import owned_columns
 from widetable.commit.barriers.barrier_state import Member
-from widetable.operations.barriers.barrier_writer import let_leave
+from widetable.operations.barriers.departed_writer import let_leave
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.operations.handle.barrier_scan import barrier_changes
 from widetable.write.commit_message import CommitMessage

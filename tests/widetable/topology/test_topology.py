@@ -15,7 +15,8 @@ import widetable as wt
 from tests.support.programs.command_line import run
 from widetable.commit.barriers.writer_registration import PENDING_MILLIS, RUNNING_MILLIS
 from widetable.errors import ConflictError, InvalidError, NotFoundError
-from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.barriers.barrier_writer import BarrierWriter
+from widetable.operations.barriers.departed_writer import let_leave
 from widetable.operations.barriers.job_writer import JobBatch, JobWriter
 from widetable.topology.topology import Topology
 

@@ -120,6 +120,11 @@ def properties_after(
     return properties if label is None else {**properties, BARRIER: str(label)}
 
 
+def unchanged_properties(state: BarrierState, step: BarrierStep) -> dict[str, str]:
+    """Return the barrier properties of a commit whose step is a no-op, but which says something else of its writer."""
+    return {WRITER: step.writer, BARRIERS: state.to_json()}
+
+
 # The state after the step and the label of its commit (None without a label); None for a no-op.
 _Stepped = tuple[BarrierState, int | None] | None
 

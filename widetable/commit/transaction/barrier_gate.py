@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from widetable.acceptance.acceptance import Use, accept
 from widetable.commit.barriers.barrier_state import BARRIERS
-from widetable.commit.barriers.barrier_step import Act, BarrierStep, properties_after
+from widetable.commit.barriers.barrier_step import (
+    Act,
+    BarrierStep,
+    properties_after,
+    unchanged_properties,
+)
 from widetable.commit.barriers.barrier_table import interval_of
 from widetable.commit.barriers.level0_labels import Level0Labels
 from widetable.commit.transaction.commit_request import (
@@ -50,7 +55,11 @@ def barrier_properties(
         begun = level0.begun(latest, interval)
         return None if begun is None else {BARRIERS: begun.to_json()}
     has_files = any(entry.file.level == 0 for entry in changes.adds)
-    return properties_after(level0.state(latest, interval), step, has_files=has_files)
+    state = level0.state(latest, interval)
+    after = properties_after(state, step, has_files=has_files)
+    if after is None and request.header.says_something:
+        return unchanged_properties(state, step)
+    return after
 
 
 def _step(request: CommitRequest) -> BarrierStep | None:

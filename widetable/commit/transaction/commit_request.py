@@ -142,6 +142,11 @@ class Header:
     watermark: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def says_something(self) -> bool:
+        """Whether a snapshot is made for it even without files."""
+        return bool(self.properties) or self.watermark is not None
+
     @staticmethod
     def of(
         by: Identity | None,
@@ -224,8 +229,7 @@ CommitRequest: TypeAlias = Append | Compact | Overwrite | Restore | Rewrite
 def has_effect(request: CommitRequest, delta: Sequence[ManifestEntry]) -> bool:
     """Return whether a snapshot is made of a request with this delta. A watermark says that its writer is there."""
     is_step = isinstance(request, Restore) or (isinstance(request, Append) and request.barrier)
-    says = request.header.properties or request.header.watermark is not None
-    return bool(delta or says or is_step)
+    return bool(delta or request.header.says_something or is_step)
 
 
 def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:

@@ -57,7 +57,7 @@ from widetable.derive.widening.widen_progress import (
 )
 from widetable.derive.widening.widen_rows import compared_columns, differing
 from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
-from widetable.operations.barriers.barrier_writer import let_leave
+from widetable.operations.barriers.departed_writer import let_leave
 from widetable.operations.handle.barrier_scan import active_revision, barrier_views
 from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.neighbour import name_of, neighbour

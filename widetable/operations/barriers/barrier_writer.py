@@ -41,9 +41,8 @@ from widetable.commit.barriers.writer_registration import WriterRegistration
 from widetable.commit.snapshots.committed import last_of, users_of
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.errors import ConflictError, InvalidError, NotFoundError
+from widetable.errors import ConflictError, InvalidError
 from widetable.format.snapshot import COMMIT_KIND_APPEND
-from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.barrier_scan import barrier_views, newest_revision
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_commit import append_messages
@@ -152,6 +151,7 @@ class BarrierWriter:
         digest: str | None = None,
         replay: bool = False,
         properties: Mapping[str, str] | None = None,
+        watermark: int | None = None,
         written_columns: str | None = None,
     ) -> CommitResult:
         """Upsert rows in one commit, as `Table.write` does.
@@ -172,8 +172,8 @@ class BarrierWriter:
             The barrier, in epoch milliseconds: a positive multiple of the interval. None: that of the clock.
         complete : bool, default False
             Complete the barrier with these rows. If they belong to a later barrier, call `complete` instead.
-        digest, replay, properties, written_columns
-            As in `Table.write`.
+        digest, replay, properties, watermark, written_columns
+            As in `Table.write`. A watermark is that of this writer if the commit has an identifier.
 
         Returns
         -------
@@ -191,7 +191,8 @@ class BarrierWriter:
         """
         step = self._step(Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE, barrier)
         by = Identity.of(self._name, identifier, digest, replay)
-        commit = partial(self._commit_rows, step=step, by=by, properties=properties)
+        noted = partial(self._commit_rows, properties=properties, watermark=watermark)
+        commit = partial(noted, step=step, by=by)
         rest = (row_kind, commit, written_columns, self._columns)
         return self._owned(partial(write_by, self._table, COMMIT_KIND_APPEND, data, by, *rest))
 
@@ -203,6 +204,7 @@ class BarrierWriter:
         barrier: int | None = None,
         complete: bool = False,
         properties: Mapping[str, str] | None = None,
+        watermark: int | None = None,
     ) -> CommitResult:
         """Commit the files of writers, those of `Table.new_writer` with `named`, as `Table.commit_append` does.
 
@@ -210,7 +212,7 @@ class BarrierWriter:
         ----------
         messages : iterable of CommitMessage
             The messages of the writers of all tasks.
-        identifier, barrier, complete, properties
+        identifier, barrier, complete, properties, watermark
             As in `write`.
 
         Returns
@@ -228,7 +230,8 @@ class BarrierWriter:
         messages = list(items(messages, CommitMessage, "messages"))
         step = self._step(Act.WRITE_ALL if flag(complete, "complete") else Act.WRITE, barrier)
         by = Identity.of(self._name, identifier)
-        commit = partial(self._commit_rows, messages, step=step, by=by, properties=properties)
+        noted = partial(self._commit_rows, properties=properties, watermark=watermark)
+        commit = partial(noted, messages, step=step, by=by)
         return self._owned(commit)
 
     def _owned(self, commit: Callable[[], CommitResult]) -> CommitResult:
@@ -329,7 +332,7 @@ class BarrierWriter:
         *,
         step: BarrierStep,
         by: Identity,
-        properties: Mapping[str, str] | None = None,
+        **noted: Any,
     ) -> CommitResult:
         if step.act is Act.WRITE and not messages:
             step = replace(step, act=Act.JOIN)  # no barrier gets rows
@@ -339,7 +342,7 @@ class BarrierWriter:
             self._registered(step.act)
 
         result = commit_or_rejoin(
-            partial(append_messages, self._table, messages, by, properties=properties),
+            partial(append_messages, self._table, messages, by, **noted),
             step,
             is_waited_for=lambda: self.frontier is not None,
             register=register,
@@ -425,26 +428,3 @@ def value_ids(schema: TableSchema, columns: Collection[str] | None) -> frozenset
         return None
     values = set(columns).difference(schema.primary_keys)
     return frozenset(field.id for field in schema.fields if field.name in values)
-
-
-def let_leave(table: OpenTable, name: str) -> CommitResult:
-    """Let a writer that has ended leave the table. Raises NotFoundError if the table does not wait for it,
-    ConflictError if it came back meanwhile.
-    """
-    members = barrier_views(table).newest().members
-    member = members.get(name)
-    if member is None:
-        raise unknown_writer(name, table.path, members)
-    step = BarrierStep(Act.LEAVE, name, member.run)
-    return append_messages(table, [], Identity.unnamed(name), barrier=step)
-
-
-def unknown_writer(name: str, table: str, members: Iterable[str]) -> NotFoundError:
-    """Return the error for a writer that is not among those for which the table waits."""
-    return NotFoundError(
-        f"writer {name!a}",
-        found=f"no such writer among those for which {table} waits",
-        expected=f"one of {', '.join(sorted(members)) or 'none'}",
-        action="Correct the name, or do nothing: it has left.",
-        code=ErrorCode.JOB_NOT_FOUND,
-    )

@@ -21,7 +21,8 @@ from tests.support.tables.barrier_tables import (
 from tests.widetable.derive.widening.orders import WIDENER, Orders
 from widetable.commit.barriers.barrier_state import BarrierState, Member
 from widetable.operations.barriers import barrier_writer
-from widetable.operations.barriers.barrier_writer import BarrierWriter, let_leave
+from widetable.operations.barriers.barrier_writer import BarrierWriter
+from widetable.operations.barriers.departed_writer import let_leave
 from widetable.operations.handle.barrier_scan import barrier_views
 from widetable.operations.health import upkeep_check
 from widetable.operations.health.barrier_advice import Remedy, barrier_advice
