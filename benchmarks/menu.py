@@ -10,8 +10,10 @@ from benchmarks.engine import (
     bench_commit,
     bench_compact,
     bench_contention,
+    bench_event_groups,
     bench_functions,
     bench_growth,
+    bench_history,
     bench_loader,
     bench_many_buckets,
     bench_merge,
@@ -142,6 +144,14 @@ MENU: dict[str, Workload] = {
     "point_in_time": Workload(
         "Add the features that were known at the time of each row, against as-of joins of DuckDB and Polars.",
         bench_point_in_time.run,
+    ),
+    "event_groups": Workload(
+        "Add the features of five groups by their own event times, against five ASOF joins of DuckDB.",
+        bench_event_groups.run,
+    ),
+    "history": Workload(
+        "Commit 100 K rows with a lookup changelog and a history, against the same without one.",
+        bench_history.run,
     ),
     "windows": Workload(
         "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB.",
