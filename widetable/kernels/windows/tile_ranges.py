@@ -43,25 +43,50 @@ BLOCK: Final = 32
 
 
 def first_at_least(
-    tiles: Positions, firsts: Positions, counts: Positions, times: Positions
+    tiles: Positions, firsts: Positions, counts: Positions, times: Positions, size: int = 0
 ) -> Positions:
     """Return the first row of each key's rows whose tile is not before a time; the end of the rows if there is none.
 
-    firsts, counts: the rows of the key of each window. times: one for each window.
+    firsts, counts: the rows of the key of each window. times: one for each window. size: how far the tiles of a key are
+    apart at least, 0 if nothing is known. Between two tiles there are then few others, and none where none is missing:
+
+        tiles   0  10  20  30  50  60     size 10, time 40: row 4 at most, counted from the first tile
+                                          row 3 at least, counted from the last one
     """
     rows = np.empty(len(times), np.int64)
-    _first_at_least(_view(tiles), _view(firsts), _view(counts), _view(times), rows)
+    arrays = _view(tiles), _view(firsts), _view(counts), _view(times)
+    _first_at_least(*arrays, np.uint64(size), rows)
     return rows
 
 
 @kernel
 def _first_at_least(
-    tiles: Positions, firsts: Positions, counts: Positions, times: Positions, rows: Positions
+    tiles: Positions,
+    firsts: Positions,
+    counts: Positions,
+    times: Positions,
+    size: np.uint64,
+    rows: Positions,
 ) -> None:
     for window in range(len(rows)):
         low = firsts[window]
         high = low + counts[window]
         time = times[window]
+        if low < high and size > np.uint64(0):
+            first, last = tiles[low], tiles[high - 1]
+            if time <= first:
+                high = low
+            elif time > last:
+                low = high
+            else:
+                # Differences of 64-bit times fit into unsigned numbers of 64 bits.
+                apart = np.uint64(time) - np.uint64(first) - np.uint64(1)
+                most = apart // size + np.uint64(1)
+                left = (np.uint64(last) - np.uint64(time)) // size + np.uint64(1)
+                if left < np.uint64(high - low):
+                    low = high - np.int64(left)
+                if most < np.uint64(high - firsts[window]):
+                    high = firsts[window] + np.int64(most)
         while low < high:
             middle = (low + high) // 2
             if tiles[middle] < time:

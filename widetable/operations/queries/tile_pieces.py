@@ -38,8 +38,11 @@ from widetable.read.split import SplitRead
 from widetable.runtime.worker_thread import in_threads
 
 _THREADS: Final = 2
-# Finding a key costs about as much as reading this many rows in order.
+# Finding a key costs about as much as reading this many rows in order; each row that it has costs as much as one. But
+# buckets are read by two threads.
 _ROWS_OF_A_KEY: Final = 512
+# So many keys are looked up to see how many rows a key has. Each may read a row group.
+_SAMPLED: Final = 8
 
 
 def tile_pieces(
@@ -52,19 +55,30 @@ def tile_pieces(
     if not plan.is_together:
         return [_scattered(scan, plan, keys)]
     requested = request_keys(keys, chosen.state.schema, chosen.places())
-    if requested.keys.num_rows * _ROWS_OF_A_KEY <= sum(split.rows for split in scan.splits()):
+    count, rows = requested.keys.num_rows, sum(split.rows for split in scan.splits())
+    if count * _ROWS_OF_A_KEY <= rows:
         with contextlib.closing(LookupView(chosen, plan.columns)) as view:
-            return [found_tiles(view, plan, keys)]
+            of_a_key = 0.0 if count <= _SAMPLED else _rows_of_a_key(view, keys)
+            if count * (_ROWS_OF_A_KEY + _THREADS * of_a_key) <= rows:
+                return [found_tiles(view, plan, keys)]
     return _by_bucket(scan, plan, requested, keys)
+
+
+def _rows_of_a_key(view: LookupView, keys: pa.RecordBatch) -> float:
+    """Return the mean number of rows of some keys."""
+    counts = view.matches(keys.take(pa.array(present_keys(keys)[:_SAMPLED]))).counts
+    return float(counts.mean()) if len(counts) else 0.0
 
 
 def found_tiles(view: LookupView, plan: WindowPlan, keys: pa.RecordBatch) -> TilePiece:
     """Look up all tiles of the keys."""
     numbers = present_keys(keys)
     matches = view.matches(keys.take(pa.array(numbers)))
+    # Entity rows of one key follow each other, so that its tiles are in the processor's cache.
+    order = np.argsort(matches.firsts, kind="stable")
+    firsts, counts = matches.firsts[order], matches.counts[order]
     return TilePiece(
-        numbers,
-        tile_rows(matches.rows.select(plan.columns), plan, matches.firsts, matches.counts),
+        numbers[order], tile_rows(matches.rows.select(plan.columns), plan, firsts, counts)
     )
 
 

@@ -158,10 +158,11 @@ def ranges_of(
     starts: list[Positions] = []
     ends: list[Positions] = []
     offset = 0
-    for level, spans in zip(levels, spans_of(sizes, times, micros), strict=True):
+    spans_of_levels = spans_of(sizes, times, micros)
+    for level, spans, size in zip(levels, spans_of_levels, sizes, strict=True):
         for span in spans:
             for place, time in ((starts, span.begin), (ends, span.end)):
-                rows = first_at_least(level.tiles, level.firsts, level.counts, time)
+                rows = first_at_least(level.tiles, level.firsts, level.counts, time, size)
                 place.append(rows + offset if offset else rows)
         offset += len(level.tiles)
     return TileRanges(np.stack(starts), np.stack(ends))

@@ -88,3 +88,24 @@ def test_first_at_least(of_keys: list[list[int]]) -> None:
         rows = first_at_least(tiles, firsts, counts, np.full(len(of_keys), time, np.int64))
         wanted = [sum(tile < time for tile in key) for key in of_keys]
         assert (rows - firsts).tolist() == wanted
+
+
+@given(
+    st.sampled_from([1, 7, 2**20, 2**58]),
+    st.lists(
+        st.lists(st.integers(-16, 15), unique=True, max_size=20).map(sorted),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_first_at_least_of_tiles_that_are_apart(size: int, of_keys: list[list[int]]) -> None:
+    """The size of the tiles only narrows the search: with gaps, without any, and up to the farthest times."""
+    tiles = np.array([tile * size for key in of_keys for tile in key], np.int64)
+    counts = np.array([len(key) for key in of_keys], np.int64)
+    firsts = np.cumsum(counts) - counts
+    for slot in range(-17, 17):
+        for time in (slot * size - 1, slot * size, slot * size + 1):
+            times = np.full(len(of_keys), time, np.int64)
+            rows = first_at_least(tiles, firsts, counts, times, size)
+            wanted = [sum(tile * size < time for tile in key) for key in of_keys]
+            assert (rows - firsts).tolist() == wanted
