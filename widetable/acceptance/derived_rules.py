@@ -68,11 +68,23 @@ def check_rolled_back(schema: TableSchema) -> None:
 
 
 def check_history(schema: TableSchema) -> None:
-    """Refuse a history of a table with a column of the history, or whose rows expire without a commit."""
+    """Refuse a history of columns that are not there, of a table with a column of the history, or whose rows expire
+    without a commit.
+    """
     options, key = schema.typed_options, join_options.HISTORY_TABLE.key
     history = options.get(join_options.HISTORY_TABLE)
+    named = options.get(join_options.HISTORY_COLUMNS)
+    if named and history is None:
+        raise InvalidError(
+            f"option {join_options.HISTORY_COLUMNS.key!r}",
+            found=f"{', '.join(named)} of a table without a history",
+            expected=f"the option {key!r}",
+            action="Set both, or remove the option.",
+        )
     if history is None:
         return
+    for name in named:
+        schema.field(name)
     table_root("", history, f"option {key!r}")
     taken = next(filter(HISTORY_COLUMNS.__contains__, schema.names), None)
     if taken is not None:

@@ -62,6 +62,12 @@ HISTORY_TABLE: Final = Option[str | None].text(
     "`db.name`, in the same warehouse, of the table to which the maintainer writes each version of each row, with the "
     "time of its commit (see docs/training-sets-without-leakage.md). The maintainer creates it.",
 )
+HISTORY_COLUMNS: Final = Option[tuple[str, ...]].names(
+    "history.columns",
+    (),
+    "The columns whose versions `history.table` gets, besides the primary key. A commit that changes none of them adds "
+    "no version. Without it, all columns. Name the columns of event times, too.",
+)
 HISTORY_OF: Final = Option[str | None].text(
     "widetable.history-of",
     None,
@@ -111,6 +117,7 @@ OPTIONS_OF_MADE: Final[tuple[Option[Any], ...]] = (
     *JOIN_OPTIONS,
     INDEX_OF,
     HISTORY_TABLE,
+    HISTORY_COLUMNS,
     HISTORY_OF,
     HISTORY_BEGINS,
     SAMPLES_OF,

@@ -27,7 +27,7 @@ from widetable.derive.versions.held_past import HeldPast
 from widetable.derive.versions.past_versions import past_versions
 from widetable.derive.versions.snapshot_moments import check_not_before
 from widetable.derive.versions.version_rows import known_versions
-from widetable.schema.history_columns import FROM, SNAPSHOT
+from widetable.schema.history_columns import FROM, SNAPSHOT, check_kept
 
 _BASES: Final = ("known", "event")
 
@@ -64,6 +64,7 @@ class AgeRule:
         groups = event_groups(past.table.schema, self._event_times, features)
         own = [name for group in groups for name in (group.time, *group.ties)]
         read = dict.fromkeys([*features, *own])
+        check_kept(past.table.schema, read)
         versions = past_versions(past, given.keys, list(read))
         columns = event_rows(
             versions,

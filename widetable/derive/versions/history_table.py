@@ -32,7 +32,14 @@ from widetable.operations.handle.neighbour import name_of, path_of
 from widetable.operations.handle.open_table import OpenTable
 from widetable.schema import join_options
 from widetable.schema import options as opt
-from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT, VERSION_KEY
+from widetable.schema.history_columns import (
+    DELETED,
+    FROM,
+    PLACE,
+    SNAPSHOT,
+    VERSION_KEY,
+    kept_columns,
+)
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.paths import TablePaths
 
@@ -59,13 +66,13 @@ def beginning_with(base: OpenTable, snapshot: Snapshot) -> Beginning:
 
 
 def ids_text(base: TableSchema) -> str:
-    """Return the ids of the columns and of their nested fields, by name: of two columns of one name they differ."""
-    ids = column_ids(base, sorted(base.names))
+    """Return the ids of the kept columns and their nested fields, by name: of two columns of one name they differ."""
+    ids = column_ids(base, sorted(kept_columns(base)))
     return json.dumps(ids, separators=(",", ":"), ensure_ascii=False)
 
 
 def history_schema(base: TableSchema) -> pa.Schema:
-    """Return the columns of a history, in order: the key of a version, the other columns of the base, `_deleted`."""
+    """Return the columns of a history, in order: the key of a version, the other kept columns, `_deleted`."""
     added = {
         FROM: pa.timestamp("ms"),
         SNAPSHOT: pa.int64(),
@@ -73,8 +80,8 @@ def history_schema(base: TableSchema) -> pa.Schema:
     }
     key = [base.arrow_field(name) for name in base.primary_keys]
     version = [pa.field(name, added[name], nullable=False) for name in VERSION_KEY]
-    rest = [field for field in base.arrow_schema() if field.name not in base.primary_keys]
-    values = [field.with_nullable(True) for field in rest]
+    rest = [name for name in kept_columns(base) if name not in base.primary_keys]
+    values = [base.arrow_field(name).with_nullable(True) for name in rest]
     return pa.schema([*key, *version, *values, pa.field(DELETED, pa.bool_(), nullable=False)])
 
 

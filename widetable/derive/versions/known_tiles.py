@@ -29,7 +29,7 @@ from widetable.operations.windows.feature_columns import span_of
 from widetable.operations.windows.tile_rows import TilePiece, TileRows, tile_rows
 from widetable.operations.windows.window_plan import WindowPlan
 from widetable.schema import retention_options as retention
-from widetable.schema.table_schema import TableSchema
+from widetable.schema.history_columns import check_kept
 
 _TILES_AT_ONCE: Final = 1 << 20
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -61,7 +61,7 @@ def known_tiles(
     past: HeldPast, plan: WindowPlan, keys: pa.RecordBatch, times: Positions
 ) -> Iterator[TilePiece]:
     """Yield the complete tiles of each entity row, piece by piece."""
-    _check_past(past, plan.schema, times)
+    _check_past(past, plan, times)
     for versions in tile_versions(past, plan, keys, span_of(times, plan)):
         at = times[versions.numbers]
         tiles = _tiles(versions)
@@ -74,7 +74,7 @@ def current_tiles(
     past: HeldPast, plan: WindowPlan, keys: pa.RecordBatch, times: Positions
 ) -> TileRows:
     """Return the tile of the time of each entity row, one or none."""
-    _check_past(past, plan.schema, times)
+    _check_past(past, plan, times)
     starts = np.floor_divide(times, plan.size) * plan.size
     key = [*keys.columns, _starts(starts, plan.schema.arrow_field(plan.tile).type)]
     whole = pa.RecordBatch.from_arrays(key, [*keys.schema.names, plan.tile])
@@ -84,8 +84,9 @@ def current_tiles(
     return tile_rows(rows.filter(pa.array(exists)), plan, np.cumsum(counts) - counts, counts)
 
 
-def _check_past(past: HeldPast, schema: TableSchema, times: Positions) -> None:
-    if expires_records(schema):
+def _check_past(past: HeldPast, plan: WindowPlan, times: Positions) -> None:
+    check_kept(plan.schema, plan.columns)
+    if expires_records(plan.schema):
         raise UnsupportedError(
             "as_known and include_current",
             found=f"a table with {retention.RECORD_LEVEL_EXPIRE_TIME.key}, whose rows change without a commit",

@@ -33,7 +33,7 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.changes import change_batches
 from widetable.operations.queries.table_at import view_at
 from widetable.schema import options as opt
-from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT
+from widetable.schema.history_columns import DELETED, FROM, PLACE, SNAPSHOT, kept_columns
 from widetable.schema.table_schema import ROW_KIND_COLUMN
 
 
@@ -51,15 +51,15 @@ def snapshot_versions(base: OpenTable, snapshot: Snapshot) -> Iterator[pa.Table]
 
 def rows_as_versions(base: OpenTable, keys: pa.Table, snapshot: Snapshot) -> pa.Table:
     """Return the rows of these keys at a snapshot, as versions of it, changed or not."""
-    names = base.schema.names
+    names = kept_columns(base.schema)
     with closing(view_at(base, snapshot.id, names)) as view:
         after = view.lookup(keys)
     return _versions(base, keys, after, snapshot)
 
 
 def _changed(base: OpenTable, after_id: int | None, snapshot: Snapshot) -> Iterator[pa.Table]:
-    key = list(base.schema.primary_keys)
-    for before, after in changed_rows(base, after_id, snapshot.id, base.schema.names):
+    key, names = list(base.schema.primary_keys), kept_columns(base.schema)
+    for before, after in changed_rows(base, after_id, snapshot.id, names):
         is_changed = pa.array(~equal_rows(before, after))
         before, after = before.filter(is_changed), after.filter(is_changed)
         columns = [

@@ -4,7 +4,8 @@
 
 In: rows in any form that `write` takes, and the names that a caller gives. Out: the rows, the features as columns of
 the table, and what they are called in the result. Raises InvalidError for a feature that has the name of a column of
-the rows, NotFoundError for a column that the table does not have, and what `entity_rows` raises.
+the rows and for one that the history leaves out, NotFoundError for a column that the table does not have, and what
+`entity_rows` raises.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 from widetable.arguments import text
 from widetable.derive.versions.entity_rows import EntityRows, entity_rows
 from widetable.errors import InvalidError
+from widetable.schema.history_columns import check_kept, kept_columns
 from widetable.schema.table_schema import TableSchema
 
 
@@ -46,8 +48,10 @@ def wanted_features(
 
 def _features(columns: Sequence[str] | None, schema: TableSchema) -> tuple[str, ...]:
     if columns is None:
-        return tuple(name for name in schema.names if name not in schema.primary_keys)
-    return schema.chosen(columns)
+        return tuple(name for name in kept_columns(schema) if name not in schema.primary_keys)
+    chosen = schema.chosen(columns)
+    check_kept(schema, chosen)
+    return chosen
 
 
 def _added(

@@ -30,6 +30,7 @@ from widetable.runtime.machine_clock import now_millis
 from widetable.schema import options as opt
 from widetable.schema.derived_options import index_options, widen_options
 from widetable.schema.field_options import FIELD_OPTION
+from widetable.schema.join_options import HISTORY_COLUMNS
 from widetable.schema.retention_options import RECORD_LEVEL_TIME_FIELD
 from widetable.schema.table_schema import TableSchema
 
@@ -208,6 +209,7 @@ def _renamed_value(
         opt.REMOVE_RECORD_ON_SEQUENCE_GROUP.key,
         opt.ROW_DEDUPLICATE_IGNORE_FIELDS.key,
         RECORD_LEVEL_TIME_FIELD.key,
+        HISTORY_COLUMNS.key,
     )
     if lists_columns or (match is not None and match["what"] == "sequence-group"):
         return _renamed_list(value, renamed)
