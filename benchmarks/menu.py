@@ -154,7 +154,7 @@ MENU: dict[str, Workload] = {
         bench_history.run,
     ),
     "windows": Workload(
-        "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB.",
+        "Sums over five windows of time for 1 M rows and 20 M tiles, against DuckDB and Spark.",
         bench_windows.run,
     ),
     "samples": Workload(
