@@ -8,12 +8,17 @@ that runs while a table is taken in may therefore be sent in part (measured, Pos
 ALTER PUBLICATION the second one alone). So `ensure` returns a floor: a copy of these tables counts only in a snapshot
 whose xmin has reached it.
 
-Raises InvalidError for a publication that cannot serve the job, and what `server_errors` raises.
+Whether a table is published is asked under a lock of the table. So a transaction that alters or truncates one for hours
+would hold up the job, and with it all other tables. It is waited for a limited time.
+
+Raises InvalidError for a publication that cannot serve the job, and what `server_errors` raises: StorageError for a
+table that stays locked, so that the job tries again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -66,10 +71,11 @@ def floor_xid(connection: Connection) -> int:
 
 
 class Publication:
-    """A publication of the database that `connection` is of."""
+    """A publication of the database that `connection` is of. lock_seconds: how long a locked table is waited for."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str, lock_seconds: float = 10.0) -> None:
         self.name = name
+        self._lock_timeout = f"{max(1, round(lock_seconds * 1000))}ms"
         self._connection = connection
         self._subject = f"the publication {name!r}"
 
@@ -91,13 +97,13 @@ class Publication:
         if not lacking:
             return None
         names = ", ".join(qualified(each.schema, each.name) for each in lacking)
-        with server_errors(self._subject):
+        with self._locking():
             self._connection.execute(f"ALTER PUBLICATION {quoted(self.name)} ADD TABLE {names}")
         return floor_xid(self._connection)
 
     def members(self) -> dict[tuple[str, str], PublishedTable]:
         """Return what is published, by schema and name. Without the publication nothing is."""
-        with server_errors(self._subject):
+        with self._locking():
             rows = self._connection.execute(_MEMBERS, (self.name,)).fetchall()
         return {(row[0], row[1]): _published(row) for row in rows}
 
@@ -110,7 +116,7 @@ class Publication:
             if (each.schema, each.name) in members
         ]
         if names:
-            with server_errors(self._subject):
+            with self._locking():
                 self._connection.execute(
                     f"ALTER PUBLICATION {quoted(self.name)} DROP TABLE {', '.join(names)}"
                 )
@@ -119,6 +125,15 @@ class Publication:
         """Remove the publication; nothing if there is none. Drop the slot first: reading it would fail."""
         with server_errors(self._subject):
             self._connection.execute(f"DROP PUBLICATION IF EXISTS {quoted(self.name)}")
+
+    @contextmanager
+    def _locking(self) -> Iterator[None]:
+        """Limit how long the statements within wait for locked tables."""
+        with server_errors(self._subject), self._connection.transaction():
+            self._connection.execute(
+                "SELECT set_config('lock_timeout', %s, true)", (self._lock_timeout,)
+            )
+            yield
 
     def _check(self, row: tuple[Any, ...], wanted: list[SourceTable]) -> None:
         is_via_root, unsent = row

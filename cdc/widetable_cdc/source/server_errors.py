@@ -23,6 +23,7 @@ _NOT_THERE: Final = {"42P01", "42704", "3F000", "42703"}  # table, object, schem
 # Connection, transaction rolled back, resources, cancelled or in use, operator intervention, system error, internal.
 _PASSING: Final = ("08", "25P03", "40", "53", "55P", "57", "58", "XX")
 _IN_USE: Final = "55006"
+_LOCKED: Final = "55P03"
 _LIMIT: Final = "53400"  # of a setting, such as max_replication_slots
 _FULL: Final = ("too many", "remaining connection slots")
 # What the client says of a connection that was cut before the server had answered.
@@ -84,6 +85,13 @@ def server_error(error: ServerError, subject: str) -> WidetableError:
             expected="room below the limits of the server's settings",
             action="Drop a slot that no job needs (SELECT slot_name, active FROM pg_replication_slots), or raise "
             "max_replication_slots and restart the server.",
+        )
+    if state == _LOCKED:
+        return StorageError(
+            subject,
+            found=said,
+            expected="tables that no transaction alters, truncates or locks for long",
+            action="End that transaction (pg_stat_activity, pg_locks); the job goes on where it was.",
         )
     if not state or state.startswith(_PASSING):
         return StorageError(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.cdc.source.conftest import Database
-from widetable import InvalidError
+from widetable import InvalidError, StorageError
 from widetable_cdc.copying.visibility import counts
 from widetable_cdc.source.catalog_tables import source_tables
 from widetable_cdc.source.publication import Publication
@@ -50,6 +50,27 @@ def test_it_is_made_for_named_tables_and_takes_in_what_it_lacks(
     publication.drop()
     publication.drop()
     assert database.execute("SELECT count(*) FROM pg_publication") == [(0,)]
+
+
+def test_a_locked_table_is_waited_for_a_limited_time(
+    database: Database, connection: Connection
+) -> None:
+    """A transaction that alters a table for hours must not hold up the others without a word."""
+    database.execute("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+    publication = Publication(connection, "p", lock_seconds=0.05)
+    tables = source_tables(connection, ["a", "b"])
+    publication.ensure([tables["public", "a"]])
+    with session(database.dsn, "other") as other, other.transaction():
+        other.execute("LOCK TABLE a, b IN ACCESS EXCLUSIVE MODE")
+        for ask in (
+            publication.members,
+            lambda: publication.ensure(tables.values()),
+            lambda: publication.take_out(tables.values()),
+        ):
+            with pytest.raises(StorageError, match=r"lock timeout.*no transaction alters"):
+                ask()
+    assert set(publication.members()) == {("public", "a")}
+    assert connection.execute("SHOW lock_timeout").fetchone() == ("0",)
 
 
 def test_a_transaction_that_runs_while_a_table_is_taken_in_lies_below_the_floor(
