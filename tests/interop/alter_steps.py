@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from widetable.operations.ddl.column_path import parsed
-from widetable.schema.types import type_from_arrow, type_to_json
+from widetable.schema.types import type_to_json
+from widetable.schema.types_from_arrow import type_from_arrow
 
 
 def alter_steps(change: Mapping[str, Any], columns: Collection[str]) -> list[list[Any]]:

@@ -29,13 +29,8 @@ from widetable.schema import options as opt
 from widetable.schema.option_checks import option_texts
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.type_text import type_from_text
-from widetable.schema.types import (
-    DataField,
-    DataType,
-    arrow_type,
-    assign_field_ids,
-    type_from_arrow,
-)
+from widetable.schema.types import DataField, DataType, arrow_type, assign_field_ids
+from widetable.schema.types_from_arrow import type_from_arrow
 
 # The metadata key of an Arrow field for its type's text; never on disk.
 _TYPE_TEXT: Final = "widetable.type"

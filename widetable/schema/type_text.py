@@ -20,7 +20,8 @@ import re
 from typing import Final
 
 from widetable.errors import InvalidError, UnsupportedError
-from widetable.schema.types import DataField, DataType, check_depth, have_own_names, parse_type
+from widetable.schema.types import DataField, DataType, parse_type
+from widetable.schema.types_from_arrow import check_depth, have_own_names
 
 # Greedy: the last ">" closes the type, so the inner text may have brackets, and NOT NULL, itself.
 _NESTED: Final = re.compile(
@@ -31,7 +32,7 @@ _FIELD: Final = re.compile(r"\s*(?:`([^`]+)`|(\w+))[\s:]+(.*)", re.DOTALL)
 
 
 def type_from_text(text: str, *, depth: int = 0) -> DataType:
-    """Parse a type. The fields of each ROW are numbered from 0. depth: the number of outer types (`types.check_depth`).
+    """Parse a type. The fields of each ROW are numbered from 0. depth: the number of outer types (`check_depth`).
 
     These numbers are not field ids. The creator of a schema assigns those (`types.assign_field_ids`).
     """

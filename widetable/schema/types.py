@@ -1,6 +1,6 @@
-"""Paimon's logical types: parses and prints their JSON, and maps them to Arrow and back.
+"""Paimon's logical types: parses and prints their JSON, and maps them to Arrow.
 
-In: type text or object of a schema file (Paimon `DataTypeJsonParser`), or an Arrow type; out: `DataType` values.
+In: type text or object of a schema file (Paimon `DataTypeJsonParser`); out: `DataType` values.
 Raises UnsupportedError for types that this version does not support (VARIANT, BLOB, VECTOR, GEOMETRY, ...),
 InvalidError for text that is not a type.
 It does not depend on files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2147483647).
@@ -13,7 +13,7 @@ It does not depend on files. STRING is VARCHAR(2147483647), BYTES is VARBINARY(2
     TIME(0)                               TIME(0)                              time32[ms]
 
 Several Paimon types share an Arrow type (all lengths of text are string), so the mapping back is not
-unique: the schema records the types of a table, and `type_from_arrow` is for new columns only.
+unique: the schema records the types of a table, and `types_from_arrow` is for new columns only.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ MAX_LENGTH: Final = 2147483647
 _PLAIN: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE")
 _SIZED: Final = {"CHAR": 1, "VARCHAR": 1, "BINARY": 1, "VARBINARY": 1}
 _ALIASES: Final = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
-_MAX_DIGITS: Final = 38
+MAX_DIGITS: Final = 38
 # root -> the valid digits of the second in its text.
 _SECOND_DIGITS: Final = dict.fromkeys(("TIME", "TIMESTAMP", "TIMESTAMP_LTZ"), range(10))
-# Readers of Parquet and of JSON recurse, so their stack limits the depth: `check_depth`.
+# Readers of Parquet and of JSON recurse, so their stack limits the depth: `types_from_arrow.check_depth`.
 MAX_NESTED: Final = 32
 # Types of Paimon that this version refuses: UnsupportedError, while other texts raise InvalidError.
 _LEFT_OUT: Final = ("VARIANT", "BLOB", "VECTOR", "GEOMETRY", "GEOGRAPHY")
@@ -190,7 +190,7 @@ def _simple_type(text: str, root: str, args: list[int], *, nullable: bool) -> Da
 def _fits(root: str, args: Sequence[int]) -> bool:
     """Return whether the arguments are in the ranges of Paimon's types. Roots without a range accept none."""
     if root == "DECIMAL" and args:
-        return 1 <= args[0] <= _MAX_DIGITS and all(scale <= args[0] for scale in args[1:])
+        return 1 <= args[0] <= MAX_DIGITS and all(scale <= args[0] for scale in args[1:])
     ranges = {**dict.fromkeys(_SIZED, range(1, MAX_LENGTH + 1)), **_SECOND_DIGITS}
     return len(args) < 2 and all(arg in ranges.get(root, ()) for arg in args)
 
@@ -332,114 +332,6 @@ def arrow_type(t: DataType) -> pa.DataType:
 def arrow_field(f: DataField) -> pa.Field:
     """Return the name, Arrow type and nullability of a column, without Paimon's field id."""
     return pa.field(f.name, arrow_type(f.type), f.type.nullable)
-
-
-# The first match counts. Other properties of an Arrow type (unsigned, 64-bit offsets, views) are lost.
-_FROM_ARROW: Final[tuple[tuple[Any, DataType], ...]] = (
-    (pa.types.is_boolean, DataType("BOOLEAN")),
-    (pa.types.is_int8, DataType("TINYINT")),
-    (pa.types.is_int16, DataType("SMALLINT")),
-    (pa.types.is_int32, DataType("INT")),
-    (pa.types.is_int64, DataType("BIGINT")),
-    (pa.types.is_uint8, DataType("SMALLINT")),
-    (pa.types.is_uint16, DataType("INT")),
-    (pa.types.is_uint32, DataType("BIGINT")),
-    (pa.types.is_float16, DataType("FLOAT")),
-    (pa.types.is_float32, DataType("FLOAT")),
-    (pa.types.is_float64, DataType("DOUBLE")),
-    (pa.types.is_string, DataType("VARCHAR", length=MAX_LENGTH)),
-    (pa.types.is_large_string, DataType("VARCHAR", length=MAX_LENGTH)),
-    (pa.types.is_string_view, DataType("VARCHAR", length=MAX_LENGTH)),
-    (pa.types.is_binary, DataType("VARBINARY", length=MAX_LENGTH)),
-    (pa.types.is_large_binary, DataType("VARBINARY", length=MAX_LENGTH)),
-    (pa.types.is_binary_view, DataType("VARBINARY", length=MAX_LENGTH)),
-    (pa.types.is_date, DataType("DATE")),
-)
-# Arrow's unit -> digits of the second. `timestamp_unit` maps 0 digits back to ms, so s becomes ms.
-_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-
-
-def is_list(t: pa.DataType) -> bool:
-    """Return whether a type is a list of any layout. All become ARRAY; arrays are cast when they are written."""
-    return any(
-        matches(t)
-        for matches in (
-            pa.types.is_list,
-            pa.types.is_large_list,
-            pa.types.is_fixed_size_list,
-            pa.types.is_list_view,
-            pa.types.is_large_list_view,
-        )
-    )
-
-
-def check_depth(depth: int, subject: str) -> None:
-    """Refuse a new column's type that is nested deeper than `MAX_NESTED`. Raises UnsupportedError."""
-    if depth > MAX_NESTED:
-        raise UnsupportedError(
-            subject,
-            found=f"more than {MAX_NESTED} nested types",
-            expected=f"at most {MAX_NESTED}",
-            action="Store such values as text or bytes.",
-        )
-
-
-def type_from_arrow(t: pa.DataType, *, nullable: bool = True, depth: int = 0) -> DataType:
-    """Return the Paimon type of an Arrow type. Nested ROW fields get id 0: `assign_field_ids` numbers them.
-
-    The layout of strings, binaries and lists is ignored, and so is the fixed size of a list. An Arrow type that Paimon
-    lacks gets the next wider one: unsigned integers a signed one, half floats FLOAT.
-    Raises UnsupportedError for Arrow types without a counterpart (uint64, intervals, unions, ...), and for types that
-    no client could open: decimals of negative scale, binaries of zero bytes, structs without fields, types that are
-    nested too deep. depth: the number of outer types.
-    """
-    check_depth(depth, "Arrow type")
-    for matches, kind in _FROM_ARROW:
-        if matches(t):
-            return replace(kind, nullable=nullable)
-    if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= _MAX_DIGITS:
-        return DataType("DECIMAL", nullable, precision=t.precision, scale=t.scale)
-    if pa.types.is_fixed_size_binary(t) and t.byte_width > 0:
-        return DataType("BINARY", nullable, length=t.byte_width)
-    if pa.types.is_time(t):
-        return DataType("TIME", nullable, precision=3)
-    if pa.types.is_timestamp(t):
-        return DataType(
-            "TIMESTAMP_LTZ" if t.tz else "TIMESTAMP", nullable, precision=_DIGITS[t.unit]
-        )
-    if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
-        return type_from_arrow(t.value_type, nullable=nullable, depth=depth)
-    return _nested_from_arrow(t, nullable=nullable, depth=depth + 1)
-
-
-def have_own_names(names: Sequence[str]) -> bool:
-    """Return whether fields with these names form a ROW: there is at least one, and the names are distinct."""
-    return bool(names) and all(names) and len(set(names)) == len(names)
-
-
-def _nested_from_arrow(t: pa.DataType, *, nullable: bool, depth: int) -> DataType:
-    """Return the Paimon type of a nested Arrow type. depth: that of the inner types."""
-
-    def within(part: pa.Field) -> DataType:
-        return type_from_arrow(part.type, nullable=part.nullable, depth=depth)
-
-    if is_list(t):
-        return DataType("ARRAY", nullable, element=within(t.value_field))
-    if pa.types.is_map(t):
-        key = type_from_arrow(t.key_type, nullable=False, depth=depth)
-        return DataType("MAP", nullable, key=key, value=within(t.item_field))
-    if pa.types.is_struct(t) and have_own_names([part.name for part in t]):
-        fields = tuple(DataField(0, part.name, within(part)) for part in t)
-        return DataType("ROW", nullable, fields=fields)
-    raise UnsupportedError(
-        f"Arrow type {t}",
-        found="a type without a counterpart in Paimon",
-        expected="integers, floats, decimals of up to 38 digits whose scale is 0 to their precision, strings, binary, "
-        "date, time, timestamp, list, map, or a struct of one field or more with distinct names",
-        action="Declare int64 if all numbers are below 2^63, else decimal128(20, 0)."
-        if pa.types.is_uint64(t)
-        else "Declare another type, and cast the column before you write it.",
-    )
 
 
 def assign_field_ids(t: DataType, next_id: int) -> tuple[DataType, int]:

@@ -46,7 +46,8 @@ from widetable.errors import InvalidError
 from widetable.format.parsed_text import first_refused
 from widetable.kernels.gather import PLAIN
 from widetable.kernels.hidden_nulls import without_hidden_nulls
-from widetable.schema.types import MAX_LENGTH, DataField, DataType, arrow_type, is_list
+from widetable.schema.types import MAX_LENGTH, DataField, DataType, arrow_type
+from widetable.schema.types_from_arrow import is_list
 
 _Test = Callable[[pa.DataType], bool]
 # Holds the integers of all Arrow types.

@@ -23,7 +23,8 @@ from tests.support.models.plain_rows import plain, python_rows
 from tests.support.tables.fixture_tables import ROOT
 from widetable.schema.table_schema import ROW_KIND_COLUMN
 from widetable.schema.type_text import type_from_text
-from widetable.schema.types import type_from_arrow, type_to_json
+from widetable.schema.types import type_to_json
+from widetable.schema.types_from_arrow import type_from_arrow
 
 WAREHOUSE: Final = ROOT / "wh_others"
 _DATABASE: Final = WAREHOUSE / "others.db"

@@ -18,7 +18,8 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.data_file_reader import open_data_file
 from widetable.format.row_batch import row_batch_schema
 from widetable.schema.table_schema import TableSchema
-from widetable.schema.types import DataField, DataType, assign_field_ids, type_from_arrow
+from widetable.schema.types import DataField, DataType, assign_field_ids
+from widetable.schema.types_from_arrow import type_from_arrow
 
 SYSTEM = {
     "_SEQUENCE_NUMBER": DataType("BIGINT", nullable=False),

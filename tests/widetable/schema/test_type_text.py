@@ -9,7 +9,8 @@ import pytest
 
 import widetable as wt
 from widetable.schema.type_text import text_of, type_from_text
-from widetable.schema.types import MAX_NESTED, arrow_type, parse_type, type_from_arrow
+from widetable.schema.types import MAX_NESTED, arrow_type, parse_type
+from widetable.schema.types_from_arrow import type_from_arrow
 
 NESTED = [
     ("array<string>", pa.list_(pa.string())),

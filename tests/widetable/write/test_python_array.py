@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import widetable as wt
 from tests.widetable.kernels.test_hidden_nulls import kind_and_values
-from widetable.schema.types import DataField, arrow_type, type_from_arrow
+from widetable.schema.types import DataField, arrow_type
+from widetable.schema.types_from_arrow import type_from_arrow
 from widetable.write.python_array import _built
 from widetable.write.safe_cast import safe_cast
 

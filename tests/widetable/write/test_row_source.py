@@ -23,7 +23,8 @@ import widetable as wt
 from tests.support.models.bit_patterns import draw_column
 from tests.support.models.hostile_values import DEEP, nested
 from widetable.schema.new_schema import new_schema
-from widetable.schema.types import DataField, arrow_type, type_from_arrow
+from widetable.schema.types import DataField, arrow_type
+from widetable.schema.types_from_arrow import type_from_arrow
 from widetable.write.row_source import row_source
 
 COLUMNS = pa.schema(

@@ -12,7 +12,8 @@ import pytest
 
 import widetable as wt
 from tests.support.models.bit_patterns import cells, draw_column, draw_type
-from widetable.schema.types import DataField, arrow_type, type_from_arrow
+from widetable.schema.types import DataField, arrow_type
+from widetable.schema.types_from_arrow import type_from_arrow
 from widetable.write.safe_cast import safe_cast
 
 
