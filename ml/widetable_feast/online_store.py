@@ -1,12 +1,5 @@
 """Online features straight from tables: a request reads one snapshot of each table, by lookup sessions.
 
-feature_store.yaml
-    offline_store:
-      type: widetable_feast.WidetableOfflineStore
-      warehouse: /data/warehouse
-    online_store:
-      type: widetable_feast.WidetableOnlineStore
-
 Feast reads the views of a request one after the other. The first view of a table takes its newest snapshot, the others
 take the same one, whatever is committed meanwhile:
 
@@ -14,7 +7,9 @@ take the same one, whatever is committed meanwhile:
     commits                            t: snapshot 8
 
 The table is what is served, so nothing is materialized into it, and a deleted row is not found. Each thread has its own
-sessions. Raises UnsupportedError for writes, and what lookups raise.
+sessions, which keep the snapshot of its last request from expiry. A session that does not go on, because its table was
+dropped and made again, is opened anew. Raises UnsupportedError for writes, InvalidError for values that Feast cannot
+hold, and what lookups raise.
 """
 
 from __future__ import annotations
@@ -22,24 +17,25 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any, Final, Literal, NoReturn
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from feast import Entity
 from feast.feature_view import FeatureView
+from feast.field import Field
 from feast.infra.online_stores.online_store import OnlineStore
 from feast.protos.feast.types.EntityKey_pb2 import EntityKey
 from feast.protos.feast.types.Value_pb2 import Value
 from feast.repo_config import FeastConfigBaseModel, RepoConfig
 from feast.type_map import feast_value_type_to_python_type, python_values_to_proto_values
 
-from widetable import LookupSession, UnsupportedError
+from widetable import InvalidError, LookupSession, UnsupportedError, WidetableError
 from widetable_feast.table_source import COMMIT_TIME, WidetableSource
 from widetable_feast.view_request import table_source
 
-_MIDNIGHT: Final = datetime.min.time()  # of a DATE
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_UNITS_PER_SECOND: Final = {"seconds": 1, "millis": 10**3, "micros": 10**6, "nanos": 10**9}
+_ARROW_UNIT: Final = {"seconds": "s", "millis": "ms", "micros": "us", "nanos": "ns"}
 
 Row = tuple[datetime | None, dict[str, Value] | None]
 
@@ -78,6 +74,8 @@ class WidetableOnlineStore(OnlineStore):
     ) -> list[Row]:
         """Return the time and the features of each key; None for a key that the table does not have."""
         source = table_source(table.batch_source, f"feature view {table.name!r}")
+        if not entity_keys:
+            return []
         column_of = {feature: column for column, feature in source.field_mapping.items()}
         features = [field for field in table.features if _is_wanted(field.name, requested_features)]
         columns = [column_of.get(field.name, field.name) for field in features]
@@ -86,20 +84,19 @@ class WidetableOnlineStore(OnlineStore):
         read = tuple(dict.fromkeys([*keys, *columns, *times]))
         with self._request():
             rows = self._session(config, source, read).lookup(keys)
-        (is_there, *_) = (rows.column(name).is_valid().to_pylist() for name in keys)
-        values = [
-            python_values_to_proto_values(
-                rows.column(name).to_pylist(), field.dtype.to_value_type()
-            )
+        moments: Sequence[datetime | None] = [None] * rows.num_rows
+        if times:
+            moments = _moments(rows.column(times[0]), times[0], source.timestamp_unit)
+        values = {
+            field.name: _values(rows.column(name), field)
             for name, field in zip(columns, features, strict=True)
-        ]
-        names = [field.name for field in features]
-        dated = [None] * rows.num_rows if not times else rows.column(times[0]).to_pylist()
+        }
+        is_there = rows.column(next(iter(keys))).is_valid().to_pylist()
         return [
-            (_moment(time, source.timestamp_unit), dict(zip(names, row, strict=True)))
-            if there
+            (moments[row], {name: of_feature[row] for name, of_feature in values.items()})
+            if is_there[row]
             else (None, None)
-            for there, time, row in zip(is_there, dated, zip(*values, strict=True), strict=True)
+            for row in range(rows.num_rows)
         ]
 
     def online_write_batch(
@@ -156,13 +153,17 @@ class WidetableOnlineStore(OnlineStore):
         """Return a session of the table at the snapshot of the request, the newest one for its first view."""
         opened, pinned = self._sessions.opened, self._sessions.pinned
         assert pinned is not None, "a session belongs to a request"
-        at = pinned.get(source.table)
-        session = opened.get((source.table, columns))
+        at, place = pinned.get(source.table), (source.table, columns)
+        session = opened.get(place)
+        if session is not None and (at is None or session.snapshot_id != at):
+            try:
+                session.move(at)
+            except WidetableError:
+                # The table may be another one by now. If that is not it, opening says what is wrong.
+                opened.pop(place).close()
+                session = None
         if session is None:
-            session = source.opened(config).lookup_session(columns, at)
-            opened[source.table, columns] = session
-        elif at is None or session.snapshot_id != at:
-            session.move(at)
+            session = opened[place] = source.opened(config).lookup_session(columns, at)
         pinned[source.table] = session.snapshot_id
         return session
 
@@ -180,11 +181,33 @@ def _keys_of(entity_keys: list[EntityKey]) -> dict[str, list[Any]]:
     return keys
 
 
-def _moment(time: Any, unit: str | None) -> datetime | None:
-    """Return when the features happened, in UTC."""
-    if time is None:
-        return None
-    if unit is not None:
-        return _EPOCH + timedelta(microseconds=time * 10**6 // _UNITS_PER_SECOND[unit])
-    moment: datetime = time if isinstance(time, datetime) else datetime.combine(time, _MIDNIGHT)
-    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+def _values(column: pa.ChunkedArray, field: Field) -> list[Value]:
+    """Return the values of a feature in the type of the view."""
+    try:
+        values: list[Value] = python_values_to_proto_values(
+            column.to_pylist(), field.dtype.to_value_type()
+        )
+    except (TypeError, ValueError, OverflowError, pa.ArrowException) as cause:
+        raise _unfit(f"feature {field.name!r}", cause, f"values of {field.dtype}") from cause
+    return values
+
+
+def _moments(column: pa.ChunkedArray, name: str, unit: str | None) -> list[datetime | None]:
+    """Return when the features happened, in UTC; finer parts than a microsecond are dropped."""
+    try:
+        if unit is not None:
+            column = column.cast(pa.int64()).cast(pa.timestamp(_ARROW_UNIT[unit]))
+        micros = pc.CastOptions(target_type=pa.timestamp("us"), allow_time_truncate=True)
+        moments: list[datetime | None] = column.cast(options=micros).to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException) as cause:
+        raise _unfit(f"column {name!r}", cause, "times of the years 1 to 9999") from cause
+    return [moment and moment.replace(tzinfo=timezone.utc) for moment in moments]
+
+
+def _unfit(subject: str, cause: Exception, expected: str) -> InvalidError:
+    return InvalidError(
+        subject,
+        found=str(cause).splitlines()[0] if str(cause) else type(cause).__name__,
+        expected=expected,
+        action="Correct the rows, or the type of the feature in the view.",
+    )

@@ -139,6 +139,62 @@ def test_threads_have_sessions_of_their_own(tmp_path: Path) -> None:
     assert store.get_online_features(["one:clicks"], ASKED[:1]).to_dict()["clicks"] == [29]
 
 
+def test_a_table_that_was_made_again_is_served(tmp_path: Path) -> None:
+    table_of(tmp_path).write([row(1, "a", 1)])
+    store = store_of(tmp_path, view("v", clicks=Int64))
+    assert store.get_online_features(["v:clicks"], ASKED[:1]).to_dict()["clicks"] == [1]
+    wt.Catalog(str(tmp_path / "wh")).drop_table("db.t")
+    with pytest.raises(wt.NotFoundError):
+        store.get_online_features(["v:clicks"], ASKED[:1])
+    table = table_of(tmp_path)
+    table.write([row(1, "a", 2)])
+    assert store.get_online_features(["v:clicks"], ASKED[:1]).to_dict()["clicks"] == [2]
+    wt.Catalog(str(tmp_path / "wh")).alter_table("db.t", add_columns={"more": "INT"})
+    table.write([row(1, "a", 3)])
+    assert store.get_online_features(["v:clicks"], ASKED[:1]).to_dict()["clicks"] == [3]
+
+
+TIMES = {
+    "seconds": ("BIGINT", 1_777_629_600, 1 << 60),
+    "millis": ("BIGINT", 1_777_629_600_000, 1 << 60),
+    "micros": ("BIGINT", 1_777_629_600_000_000, 1 << 62),
+    "nanos": ("BIGINT", 1_777_629_600_000_000_999, None),
+    None: ("TIMESTAMP(9)", pd.Timestamp(SEEN) + pd.Timedelta(999, "ns"), None),
+}
+
+
+@pytest.mark.parametrize("unit", TIMES)
+def test_times_of_any_unit_are_those_of_the_features(tmp_path: Path, unit: str | None) -> None:
+    kind, time, far = TIMES[unit]
+    table = wt.Catalog(str(tmp_path / "wh")).create_table(
+        "db.n", {"user": "BIGINT", "clicks": "BIGINT", "at": kind}, primary_key=["user"]
+    )
+    table.write([{"user": 1, "clicks": 5, "at": time}, {"user": 2, "clicks": 6, "at": None}])
+    source = WidetableSource(table="db.n", timestamp_field="at", timestamp_unit=unit)
+    schema = [Field(name="user", dtype=Int64), Field(name="clicks", dtype=Int64)]
+    numbers = FeatureView(name="n", entities=[USER], ttl=None, schema=schema, source=source)
+    store = store_of(tmp_path, numbers)
+    asked = [{"user": user} for user in (1, 2)]
+    answer = store.get_online_features(["n:clicks"], asked).proto.results
+    (feature,) = (
+        each for each in answer if len(each.event_timestamps) and each.values[0].int64_val == 5
+    )
+    assert [each.ToDatetime() for each in feature.event_timestamps] == [SEEN, datetime(1970, 1, 1)]
+    if far is not None:
+        table.write([{"user": 1, "clicks": 5, "at": far}])
+        with pytest.raises(wt.InvalidError, match=r"column 'at': .*the years 1 to 9999"):
+            store.get_online_features(["n:clicks"], asked)
+
+
+def test_a_feature_of_another_type_is_named(tmp_path: Path) -> None:
+    table_of(tmp_path).write([row(1, "a", 1, "Oslo")])
+    store = store_of(tmp_path, view("v", town=Int64))
+    with pytest.raises(wt.InvalidError, match="feature 'town'"):
+        store.get_online_features(["v:town"], ASKED[:1])
+    provider = store._provider.online_store
+    assert provider.online_read(store.config, view("v", town=Int64), [], ["town"]) == []
+
+
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     table.write([row(1, "a", 1)])
