@@ -30,13 +30,12 @@ from widetable.connector import counted
 from widetable_cdc.source.arrow_stream import BATCH_BYTES, arrow_stream
 from widetable_cdc.source.chunk_range import ChunkRange
 from widetable_cdc.source.lsn import lsn_of
-from widetable_cdc.source.server_errors import server_error, server_errors
+from widetable_cdc.source.server_errors import LOCK_TIMEOUT, server_error, server_errors
 from widetable_cdc.source.session import ArrowConnection, open_arrow_session, session
 from widetable_cdc.source.source_snapshot import SourceSnapshot
 from widetable_cdc.source.source_table import SourceTable
 from widetable_cdc.source.sql_name import qualified
 
-_LOCK_TIMEOUT: Final = "55P03"
 # The snapshot exists before the row is computed, so the position is not before it.
 _STANDING: Final = """
 SELECT pg_current_snapshot()::text AS snapshot,
@@ -110,7 +109,7 @@ def _begin(
             cursor.execute(f"SET LOCAL lock_timeout = {timeout}")
             cursor.execute(f"LOCK TABLE {qualified(table.schema, table.name)} IN ACCESS SHARE MODE")
     except (adbc_driver_manager.Error, psycopg.Error) as error:
-        if error.sqlstate != _LOCK_TIMEOUT:
+        if error.sqlstate != LOCK_TIMEOUT:
             raise server_error(error, subject) from None
         raise ConflictError(
             subject,

@@ -23,7 +23,7 @@ _NOT_THERE: Final = {"42P01", "42704", "3F000", "42703"}  # table, object, schem
 # Connection, transaction rolled back, resources, cancelled or in use, operator intervention, system error, internal.
 _PASSING: Final = ("08", "25P03", "40", "53", "55P", "57", "58", "XX")
 _IN_USE: Final = "55006"
-_LOCKED: Final = "55P03"
+LOCK_TIMEOUT: Final = "55P03"
 _LIMIT: Final = "53400"  # of a setting, such as max_replication_slots
 _FULL: Final = ("too many", "remaining connection slots")
 # What the client says of a connection that was cut before the server had answered.
@@ -86,7 +86,7 @@ def server_error(error: ServerError, subject: str) -> WidetableError:
             action="Drop a slot that no job needs (SELECT slot_name, active FROM pg_replication_slots), or raise "
             "max_replication_slots and restart the server.",
         )
-    if state == _LOCKED:
+    if state == LOCK_TIMEOUT:
         return StorageError(
             subject,
             found=said,

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import base64
 import os
-import shutil
 import socket
 import subprocess
-import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.object_stores.s3_server import free_port
-from tests.support.faults.patience import wait_for
+from tests.support.programs.loopback_server import loopback_server
 from tests.support.programs.maven_jars import jars_of, pom_of
 from widetable_spark.startup.java_home import ensure
 
@@ -75,20 +72,9 @@ class KafkaServer:
             return client.connect_ex(("127.0.0.1", self._port)) == 0
 
 
-@contextmanager
-def kafka_server() -> Iterator[KafkaServer]:
+def kafka_server() -> AbstractContextManager[KafkaServer]:
     """Make a broker, start it, and stop and remove it at the end."""
-    root = Path(tempfile.mkdtemp(prefix="widetable-kafka-", dir="/tmp"))
-    try:
-        server = KafkaServer(root)
-        try:
-            wait_for(server.is_up)
-            yield server
-        finally:
-            server.process.kill()
-            server.process.wait()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    return loopback_server(KafkaServer, "kafka")
 
 
 def connector_jars() -> str:

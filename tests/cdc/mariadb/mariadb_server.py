@@ -8,12 +8,11 @@ The server writes a binlog, listens on a free port, and ends with the `with` blo
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +21,7 @@ import pytest
 
 from benchmarks.rival import cache_directory, jar
 from tests.object_stores.s3_server import free_port
-from tests.support.faults.patience import wait_for
+from tests.support.programs.loopback_server import loopback_server
 from tests.support.programs.maven_jars import jars_of
 from tests.support.programs.pages import ROOT, blocks
 
@@ -131,20 +130,9 @@ class MariadbServer:
             connection.close()
 
 
-@contextmanager
-def mariadb_server() -> Iterator[MariadbServer]:
+def mariadb_server() -> AbstractContextManager[MariadbServer]:
     """Make a server, start it, and stop and remove it at the end."""
-    root = Path(tempfile.mkdtemp(prefix="widetable-mariadb-", dir="/tmp"))
-    try:
-        server = MariadbServer(root)
-        try:
-            wait_for(server.is_up)
-            yield server
-        finally:
-            server.process.kill()
-            server.process.wait()
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
+    return loopback_server(MariadbServer, "mariadb")
 
 
 def debezium_jars() -> Path:
