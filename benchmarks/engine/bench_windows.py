@@ -194,8 +194,7 @@ class _Windows:
         sums = [f"sum(clicks) {over.format(hours)} as w{hours}" for hours in _HOURS]
         answers = tiles.unionAll(rows).selectExpr("n", *sums).where("n >= 0").toArrow()
         chosen = answers.sort_by("n").select([f"w{hours}" for hours in _HOURS])
-        # Spark says that sums may not be null.
-        return pa.table(chosen.columns, chosen.column_names).combine_chunks()
+        return chosen.combine_chunks()
 
     def _asked(self, query: str) -> pa.Table:
         connection = duckdb.connect()

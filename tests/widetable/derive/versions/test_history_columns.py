@@ -55,6 +55,41 @@ def test_a_change_of_other_columns_is_no_version(tmp_path: Path, producer: str) 
     assert [row["_snapshot"] for row in versions] == [appended[n] for n in (0, 2, 3)], ids
 
 
+def test_with_input_each_record_is_kept_and_no_row_of_other_columns(tmp_path: Path) -> None:
+    timed = made(tmp_path, **{"changelog-producer": "input"})
+    feed_history(timed.table)
+    rows = timed.catalog.table("db.h").scan().to_arrow().to_pylist()
+    assert "note" not in rows[0]
+    assert [row["clicks"] for row in rows if row["_place"] == 0] == [1, 2, None]
+    assert [row["clicks"] for row in rows if row["_place"] < 0][:3] == [1, 1, 2]
+    given = timed.table.point_in_time(asked(6, 8), "at")
+    assert given["clicks"].to_pylist() == [1, 2]
+
+
+def test_windows_as_they_were_known_need_the_column(tmp_path: Path) -> None:
+    columns = {"id": "BIGINT", "tile": "TIMESTAMP(3)", "clicks": "BIGINT", "spent": "BIGINT"}
+    options = {
+        "merge-engine": "aggregation",
+        "fields.default-aggregate-function": "sum",
+        "widetable.tile-size": "1 min",
+        "bucket-key": "id",
+        "history.table": "db.h",
+        "history.columns": "clicks",
+    }
+    timed = TimedTable(tmp_path, columns, ["id", "tile"], options)
+    (start,) = moments([{"at": minutes(0)}])["at"].to_pylist()
+    timed.write(minutes(1), {"id": 1, "tile": start, "clicks": 4, "spent": 2})
+    feed_history(timed.table)
+
+    def known(column: str) -> Any:
+        windows = {"w": wt.window(column, "sum", "2 min")}
+        return timed.table.windows(asked(1), "at", features=windows, as_known=True)["w"].to_pylist()
+
+    assert known("clicks") == [4]
+    with pytest.raises(wt.InvalidError, match="column 'spent': found a column that option"):
+        known("spent")
+
+
 def test_reads_give_the_kept_columns_before_and_after_snapshots_expire(tmp_path: Path) -> None:
     timed = made(tmp_path)
     wanted = [
