@@ -119,7 +119,7 @@ class ArrowConnection:
             yield ArrowCursor(cursor, self._watch)
         finally:
             # The answer of a lost connection has no end to wait for.
-            with suppress(adbc_driver_manager.Error, OSError):
+            with suppress(adbc_driver_manager.Error, psycopg.Error, OSError):
                 self._watch.call(cursor.close)
 
     def rollback(self) -> None:

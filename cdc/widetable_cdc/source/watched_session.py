@@ -108,7 +108,7 @@ class WatchedSession:
         ports = {int(each) for each in _ports(self._conninfo)}
         return [
             each
-            for number in sorted(_open_sockets() - self._before)
+            for number, _ in sorted(_open_sockets() - self._before)
             if (each := _of(number, ports))
         ]
 
@@ -136,15 +136,17 @@ def _ports(conninfo: str) -> list[str]:
     return [each for each in str(given).split(",") if each.isdecimal()]
 
 
-def _open_sockets() -> set[int]:
-    numbers = set()
+def _open_sockets() -> set[tuple[int, int]]:
+    """Return the number and the inode of each. The number of a socket that was closed is soon that of another one."""
+    found = set()
     for name in os.listdir(_FOLDER):
         try:
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                numbers.add(int(name))
+            status = os.fstat(int(name))
         except OSError:
             continue
-    return numbers
+        if stat.S_ISSOCK(status.st_mode):
+            found.add((int(name), status.st_ino))
+    return found
 
 
 def _of(number: int, ports: set[int]) -> socket.socket | None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from adbc_driver_postgresql import dbapi as adbc
 
 import widetable as wt
 from tests.support.databases.cut_proxy import Cut, CutProxy, cut_proxy
@@ -199,6 +202,27 @@ def test_a_session_whose_answer_does_not_come_ends(shop: SyncedDatabase, proxy: 
     with pytest.raises(wt.StorageError, match=r"no answer for 0\.4 s"), arrow.cursor() as cursor:
         list(arrow_stream(arrow, cursor, "select 1 as one", "a statement").batches)
     arrow.close()
+
+
+def test_a_session_ends_whose_socket_took_the_place_of_another_one(
+    shop: SyncedDatabase, proxy: CutProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process closes sockets while the session opens its own, which get their numbers."""
+    dsn = _job(shop, proxy).config.source.dsn
+    others = [socket.socket() for _ in range(8)]
+
+    def connect(*arguments: Any, **options: Any) -> Any:
+        for each in others:
+            each.close()
+        return adbc.connect(*arguments, **options)
+
+    monkeypatch.setattr("widetable_cdc.source.session.adbc", SimpleNamespace(connect=connect))
+    arrow = open_arrow_session(dsn, "test")
+    proxy.cut("down", 10, Cut.STALL)
+    with pytest.raises(wt.StorageError, match=r"no answer for 0\.4 s"), arrow.cursor() as cursor:
+        list(arrow_stream(arrow, cursor, "select 1 as one", "a statement").batches)
+    arrow.close()
+    wait_for(lambda: _sessions(shop) == 0)
 
 
 def _target(shop: SyncedDatabase) -> list[dict[str, Any]]:
