@@ -138,15 +138,15 @@ def _ports(conninfo: str) -> list[str]:
 
 def _open_sockets() -> set[tuple[int, int]]:
     """Return the number and the inode of each. The number of a socket that was closed is soon that of another one."""
-    found = set()
+    sockets = set()
     for name in os.listdir(_FOLDER):
         try:
             status = os.fstat(int(name))
         except OSError:
             continue
         if stat.S_ISSOCK(status.st_mode):
-            found.add((int(name), status.st_ino))
-    return found
+            sockets.add((int(name), status.st_ino))
+    return sockets
 
 
 def _of(number: int, ports: set[int]) -> socket.socket | None:
