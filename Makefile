@@ -28,8 +28,8 @@ $(STAMP): pyproject.toml .ci/setup .ci/interop.txt
 demo: $(STAMP) ## Spark streams and a PostgreSQL database fill tables of flights, checked cell by cell, and a training set of them; build/demo/report.html
 	@$(VENV) -m examples.flights $(ARGS)
 
-test: $(STAMP) ## All tests, on two processes (ARGS="-k name" for some)
-	@$(VENV) -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+test: $(STAMP) ## All tests, on three processes (ARGS="-k name" for some)
+	@$(VENV) -m pytest --numprocesses 3 --dist worksteal $(ARGS)
 
 quick: $(STAMP) ## The tests for every edit: pure layers and what a change touches, two minutes on two cores
 	@$(VENV) -m tests.support.programs.quick $(ARGS)
@@ -49,7 +49,7 @@ $(FLOOR_STAMP): pyproject.toml .ci/floor.txt $(STAMP)
 python: $(STAMP) ## All tests with another Python, in .venv-python (make python PYTHON=python3.13); those of 3.10 to 3.13 pass
 	@$(PYTHON) -m venv .venv-python
 	@.venv-python/bin/python -m pip install --quiet --no-compile --editable '.[dev]'
-	@.venv-python/bin/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+	@.venv-python/bin/python -m pytest --numprocesses 3 --dist worksteal $(ARGS)
 
 campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of which make test has a short version
 	@WIDETABLE_CAMPAIGN=1 HYPOTHESIS_PROFILE=thorough WIDETABLE_LAYOUTS=5 WIDETABLE_KILLS=600 WIDETABLE_SPARK_KILLS=40 \

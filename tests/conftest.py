@@ -63,9 +63,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests that share a Spark session come first: of two processes one runs them all, and only one starts it.
+    """The tests that share a Spark session come first: one process runs them first, and few start it.
 
-    Then those that are slow, for neither to run one while the other has nothing left.
+    Then those that are slow, so that no process runs one while the others have nothing left.
     """
     items.sort(key=_turn)
 

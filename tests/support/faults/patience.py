@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-PATIENCE_SECONDS: Final = 1800.0
+PATIENCE_SECONDS: Final = 1200.0
 # Times what a look took.
 _REST: Final = 5.0
 _MOST_REST_SECONDS: Final = 0.3
