@@ -60,7 +60,8 @@ ROOMS = {
         ("indexes", "tiles"),
         ("joins",),
         ("widening", "lookups", "versions", "served"),
-        ("samples", "upkeep"),
+        ("samples",),
+        ("upkeep",),
     ),
     "widetable.cli": (("input",), ("output",), ("actions",)),
     "widetable_cdc": (

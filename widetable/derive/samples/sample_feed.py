@@ -67,7 +67,7 @@ def feed_samples(tables: SampleTables) -> int | None:
     """Bring samples up to the newest snapshot of the table; None if they are there, or another process is at work."""
     base = tables.base
     last_id = base._committer.snapshots.latest_id()
-    if last_id is None or last_id == _done(tables):
+    if last_id is None or last_id == sampled_until(base, tables.waiting):
         base._check_alive()
         return None
     lease = f"{base._paths.service_dir}/widetable-samples-lease-{name_of(tables.samples)}"
@@ -78,12 +78,10 @@ def feed_samples(tables: SampleTables) -> int | None:
 def _round(tables: SampleTables) -> int | None:
     base = tables.base
     store, consumer = base._committer.snapshots, consumer_of(name_of(tables.samples))
-    done_id = _done(tables)
+    done_id = sampled_until(base, tables.waiting)
     last_id = store.latest_id() or 0
-    oldest = store.earliest()
     first_id = done_id or tables.begins_id
-    if first_id <= last_id and (oldest is None or oldest.id > first_id):
-        raise _lost(tables, first_id, oldest)
+    check_has(base, tables.samples, first_id)
     if not done_id < last_id or last_id < tables.begins_id:
         return None
     if base.schema.id != tables.plan.schema.id:
@@ -107,16 +105,24 @@ def _round(tables: SampleTables) -> int | None:
     return last_id
 
 
-def _done(tables: SampleTables) -> int:
-    """Return the snapshot whose step is done. The commit of those who wait is the last of a step."""
+def sampled_until(base: OpenTable, queue: OpenTable) -> int:
+    """Return the snapshot whose step is done, 0 for none. The commit of those who wait is the last of a step."""
     return followed_until(
-        tables.base,
-        tables.waiting,
-        tables.waiting._committer.snapshots.latest(),
-        user_of(tables.base),
+        base,
+        queue,
+        queue._committer.snapshots.latest(),
+        user_of(base),
         what="the queue of samples",
         renew="Name another table in into: it begins with the newest snapshot.",
     )
+
+
+def check_has(base: OpenTable, samples: OpenTable, needed_id: int) -> None:
+    """Raise NotFoundError if a snapshot that samples need next has expired."""
+    store = base._committer.snapshots
+    oldest = store.earliest()
+    if needed_id <= (store.latest_id() or 0) and (oldest is None or oldest.id > needed_id):
+        raise _lost(base, samples, needed_id, oldest)
 
 
 def _reached(tables: SampleTables, snapshot: Snapshot) -> int | None:
@@ -216,12 +222,14 @@ def _entries(rows: pa.Table, kind: str) -> pa.Table:
     return rows.append_column(ROW_KIND_COLUMN, pa.repeat(pa.scalar(kind), rows.num_rows))
 
 
-def _lost(tables: SampleTables, start_id: int, oldest: Snapshot | None) -> NotFoundError:
-    consumer = consumer_of(name_of(tables.samples))
+def _lost(
+    base: OpenTable, samples: OpenTable, needed_id: int, oldest: Snapshot | None
+) -> NotFoundError:
+    consumer = consumer_of(name_of(samples))
     return NotFoundError(
-        f"samples {name_of(tables.samples)!r} of {name_of(tables.base)!r}",
-        found=f"snapshot {start_id}, which they need, expired; the oldest is {oldest.id if oldest else 'none'}",
-        expected=f"all snapshots from {start_id} on, which the consumer {consumer!r} keeps",
+        f"samples {name_of(samples)!r} of {name_of(base)!r}",
+        found=f"snapshot {needed_id}, which they need, expired; the oldest is {oldest.id if oldest else 'none'}",
+        expected=f"all snapshots from {needed_id} on, which the consumer {consumer!r} keeps",
         action="Name another table in into: it begins with the newest snapshot. Do not delete the consumer.",
         code=ErrorCode.SNAPSHOT_EXPIRED,
     )

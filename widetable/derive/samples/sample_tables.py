@@ -89,7 +89,7 @@ def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
         samples = _made(base, into, plan, own_id)
     plan = sample_plan(_as_made(rule, samples, schema), schema)
     begins = _checked(base, samples, rule, plan)
-    waiting = _find(base, into + _WAITING) or _made_waiting(base, into + _WAITING, plan, begins)
+    waiting = find_queue(base, into) or _made_waiting(base, into + _WAITING, plan, begins)
     options = waiting.schema.typed_options
     if options.get(join_options.SAMPLES_OF) != name_of(base):
         raise _is_other(
@@ -102,6 +102,11 @@ def sample_tables(base: OpenTable, rule: SampleRule, into: str) -> SampleTables:
         # Another process was first, with an earlier beginning.
         base._consumers.record(consumer_of(into), begins_id)
     return SampleTables(base, plan, samples, waiting, begins_id)
+
+
+def find_queue(base: OpenTable, into: str) -> OpenTable | None:
+    """Return the table of those who wait for their samples; None if it does not exist."""
+    return _find(base, into + _WAITING)
 
 
 def consumer_of(into: str) -> str:

@@ -63,11 +63,16 @@ def feed_tiles(coarse: OpenTable) -> TileRound | None:
     name = coarse.schema.typed_options.get(TILES_FROM)
     if name is None:
         return None
-    fine = neighbour(coarse, name, f"option {TILES_FROM.key!r}")
-    plan = coarse_plan(fine.schema, coarse.schema, name)
+    fine, plan = tiles_source(coarse, name)
     lease = f"{coarse._paths.service_dir}/widetable-tiles-lease"
     with held_lease(coarse._state(), path=lease) as is_ours:
         return _round(fine, coarse, plan) if is_ours else None
+
+
+def tiles_source(coarse: OpenTable, fine_name: str) -> tuple[OpenTable, CoarsePlan]:
+    """Return the table of the small tiles, and how the large ones are made of them."""
+    fine = neighbour(coarse, fine_name, f"option {TILES_FROM.key!r}")
+    return fine, coarse_plan(fine.schema, coarse.schema, fine_name)
 
 
 def _round(fine: OpenTable, coarse: OpenTable, plan: CoarsePlan) -> TileRound | None:

@@ -3,6 +3,7 @@
     index     each row of the base at the snapshot that the index fits, whose indexed columns have values, is in the
               index, and there are no more rows in it
     joined    a table that holds a join has, at its newest snapshot, the join of its tables at those of the last round
+    history   the newest version of each key is its row at the snapshot up to which the history goes (history_audit)
     widened   in the last commit of the widener that ended a round, facts that nobody wrote since its fact snapshot
               have the columns of the dim's row at its dim snapshot; in a table under barriers, as of the last barrier
               of the widener, facts that nobody has deleted since have those of the dim's row as of that barrier
@@ -19,7 +20,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -33,12 +33,13 @@ from widetable.derive.joins.delta_join import joining_of
 from widetable.derive.joins.join_difference import JoinDifference
 from widetable.derive.joins.join_progress import last_round
 from widetable.derive.joins.joined_plan import JoinDefinition, KeyAccess, definition_of
+from widetable.derive.upkeep.history_audit import audit_history
+from widetable.derive.versions.history_table import history_name
 from widetable.derive.widening.widen_changes import lookup_as_of, not_deleted
 from widetable.derive.widening.widen_progress import last_round as last_widened
 from widetable.derive.widening.widen_progress import user_of, widening_of
 from widetable.derive.widening.widening import DIM, FACT
 from widetable.errors import DamagedError, InvalidError, NotFoundError, UnsupportedError
-from widetable.format.printed_value import printed_rows
 from widetable.kernels.arrow_buffers import one_array
 from widetable.messages.counted import counted
 from widetable.operations.handle.barrier_scan import barrier_views
@@ -68,7 +69,7 @@ def audit(
     """Check the laws of the format, of the changelog, and of derived tables.
 
     It checks the changelog, if the table keeps one, from `start` on, and the derived data: indexes, widened columns,
-    the join that the table holds. It changes nothing, except that a lease keeps the snapshots while it runs.
+    the history, the join that the table holds. It changes nothing, except that leases keep the snapshots meanwhile.
 
     Parameters
     ----------
@@ -105,6 +106,9 @@ def _audit_derived(table: OpenTable, findings: Findings) -> None:
     for widen in widen_options(options):
         with _skipped(findings, f"widened of {widen.column}"):
             _audit_widened(table, widen, findings)
+    if history_name(table) is not None:
+        with _skipped(findings, "history"), _unless_gone(findings, "history"):
+            audit_history(table, findings)
     definition = definition_of(table.schema)
     if definition is not None:
         with _skipped(findings, "joined"):
@@ -160,7 +164,7 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
             expected += rows.num_rows
             missing = one_array(view.lookup(rows).column(0)).is_null()
             wrong = Finding("index", source_id, "the row in the index", "none")
-            _add(findings, rows.filter(missing), wrong)
+            findings.add_each(wrong, rows.filter(missing))
         actual = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
         findings.checked("index", expected)
         if actual != expected:
@@ -242,7 +246,7 @@ def _add_differing(
     expected = dim.lookup(one_array(rows.column(option.column)))
     differs = pa.array(~equal_rows(rows.select(list(option.columns)), expected))
     findings.checked("widened", rows.num_rows)
-    _add(findings, rows.filter(differs).select(list(fact.schema.primary_keys)), wrong)
+    findings.add_each(wrong, rows.filter(differs).select(list(fact.schema.primary_keys)))
 
 
 def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:
@@ -268,12 +272,4 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
         for batch in scan_at(out, latest.id, key[:1]).to_batches():
             findings.checked("joined", batch.num_rows)
         for piece in difference.pieces(None):
-            _add(findings, piece.select(key), wrong)
-
-
-def _add(findings: Findings, rows: pa.Table, each: Finding) -> None:
-    """Add the finding once for each of the rows, which are keys."""
-    named = rows.slice(0, findings.wanted(each.law))
-    for row in printed_rows(named):
-        findings.add(replace(each, key=row))
-    findings.count(each.law, rows.num_rows - named.num_rows)
+            findings.add_each(wrong, piece.select(key))

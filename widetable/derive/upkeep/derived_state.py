@@ -1,4 +1,4 @@
-"""The progress of the data derived from a table: `Table.inspect`, with its indexes, widened columns and join.
+"""The progress of derived data: `Table.inspect`, with the indexes, widened columns, history, tiles, samples and join.
 
 The distance is counted in snapshots of the sources: 0 is up to date, None is unknown or never derived. Data that cannot
 be derived, for example because its option no longer fits, has an error; it gives a warning, and a finding of the
@@ -13,10 +13,16 @@ from functools import partial
 from typing import Final
 
 from widetable.commit.snapshots.committed import last_of, users_of
+from widetable.commit.transaction.touched_keys import touches_rows
 from widetable.derive.indexes.index_progress import index_progress
 from widetable.derive.indexes.index_table import find_index
 from widetable.derive.joins.delta_join import joining_of
 from widetable.derive.joins.joined_plan import JoinDefinition, definition_of
+from widetable.derive.samples.sample_feed import check_has, sampled_until
+from widetable.derive.samples.sample_tables import find_queue
+from widetable.derive.tiles.tile_feed import made_until, tiles_source
+from widetable.derive.versions.history_feed import end_of
+from widetable.derive.versions.history_table import find_history, history_name
 from widetable.derive.widening.widen_commits import MILLIS, ROWS
 from widetable.derive.widening.widen_progress import PIECES, last_round, user_of, widening_of
 from widetable.derive.widening.widen_schema import check_one_interval, wanted_columns
@@ -30,13 +36,14 @@ from widetable.operations.health.doctor_report import DoctorReport, of_error
 from widetable.operations.inspection.inspection import DerivedState, Inspection, inspect_table
 from widetable.schema import join_options
 from widetable.schema.derived_options import IndexOption, WidenOption, index_options, widen_options
+from widetable.schema.join_options import HISTORY_TABLE, SAMPLES_OF, SAMPLES_RULE, TILES_FROM
 
 _NOT_DERIVABLE: Final = (InvalidError, UnsupportedError, NotFoundError)
 
 
 def inspect(table: OpenTable) -> Inspection:
     """Return the state of the table: snapshots, files per level, pending work, readers and compactors, files that a
-    listing shows as damaged, the progress of indexes, widened columns and joins, and warnings.
+    listing shows as damaged, the progress of derived data, and warnings.
     """
     inspection, derived = inspect_table(table), tuple(_derived(table))
     errors = (each.error for each in derived if each.error is not None)
@@ -88,6 +95,13 @@ def _derivations(
         yield index.key, (name_of(table),), partial(_indexed, table, index)
     for widen in widen_options(schema.options):
         yield widen.key, (name_of(table), widen.table), partial(_widened, table, widen)
+    if history_name(table) is not None:
+        yield HISTORY_TABLE.key, (name_of(table),), partial(_history, table)
+    fine, sampled = (schema.typed_options.get(each) for each in (TILES_FROM, SAMPLES_OF))
+    if fine is not None:
+        yield TILES_FROM.key, (fine,), partial(_tiles, table, fine)
+    if sampled is not None and schema.typed_options.get(SAMPLES_RULE) is not None:
+        yield SAMPLES_OF.key, (sampled,), partial(_samples, table, sampled)
     definition = definition_of(schema)
     if definition is not None:
         sources = (definition.left, definition.right)
@@ -108,6 +122,28 @@ def _indexed(base: OpenTable, option: IndexOption) -> DerivedState:
     latest = None if index is None else index._committer.snapshots.latest()
     source_id = None if index is None else index_progress(index, base, option, latest).source_id
     return DerivedState(option.key, {name_of(base): _behind(base, source_id)})
+
+
+def _history(base: OpenTable) -> DerivedState:
+    history, oldest = find_history(base), base._committer.snapshots.earliest()
+    done_id = 0 if history is None or oldest is None else end_of(base, history, oldest)
+    behind = _count_of_touching(base, done_id) if done_id else None
+    return DerivedState(HISTORY_TABLE.key, {name_of(base): behind})
+
+
+def _tiles(coarse: OpenTable, fine_name: str) -> DerivedState:
+    fine, _ = tiles_source(coarse, fine_name)
+    done_id = made_until(fine, coarse, coarse._committer.snapshots.latest())
+    return DerivedState(TILES_FROM.key, {fine_name: _behind(fine, done_id or None)})
+
+
+def _samples(samples: OpenTable, base_name: str) -> DerivedState:
+    base = neighbour(samples, base_name, f"option {SAMPLES_OF.key!r}")
+    queue = find_queue(base, name_of(samples))
+    done_id = 0 if queue is None else sampled_until(base, queue)
+    if done_id:
+        check_has(base, samples, done_id)
+    return DerivedState(SAMPLES_OF.key, {base_name: _behind(base, done_id or None)})
 
 
 def _joined(out: OpenTable, definition: JoinDefinition) -> DerivedState:
@@ -158,5 +194,13 @@ def _count_of_others(fact: OpenTable, done_id: int, user: str) -> int:
     return sum(s.commit_kind != COMMIT_KIND_COMPACT and s.commit_user != user for s in newer)
 
 
+def _count_of_touching(base: OpenTable, done_id: int) -> int:
+    """Return the number of later snapshots that add versions to a history: compactions change no rows."""
+    store, state = base._committer.snapshots, base._state()
+    newer = (store.load(id) for id in range(done_id + 1, (store.latest_id() or 0) + 1))
+    return sum(touches_rows(snapshot, state) for snapshot in newer)
+
+
 def _behind(source: OpenTable, done_id: int | None) -> int | None:
+    """Return the number of snapshots that are yet to be read; None if the data was never derived."""
     return None if done_id is None else (source._committer.snapshots.latest_id() or 0) - done_id

@@ -79,13 +79,10 @@ def _round(base: OpenTable, name: str, oldest: Snapshot) -> HistoryRound | None:
     if find_history(base) is None:
         base._consumers.record(CONSUMER, oldest.id)
     history = made_history(base, name, beginning_with(base, oldest))
-    begins = beginning_of(history)
-    done_id = written_until(base, history, history._committer.snapshots.latest())
-    if (done_id or begins.snapshot_id) < oldest.id:
-        raise _lost(base, name, done_id or begins.snapshot_id, oldest)
+    done_id, first_id = end_of(base, history, oldest), beginning_of(history).snapshot_id
     rows, until_id = 0, done_id
-    for snapshots in _bundles(base, done_id, begins.snapshot_id):
-        rows += _written(base, history, snapshots, begins.snapshot_id)
+    for snapshots in _bundles(base, done_id, first_id):
+        rows += _written(base, history, snapshots, first_id)
         until_id = snapshots[-1].id
         base._consumers.record(CONSUMER, until_id)
     if until_id == done_id:
@@ -93,6 +90,18 @@ def _round(base: OpenTable, name: str, oldest: Snapshot) -> HistoryRound | None:
             base._consumers.record(CONSUMER, done_id)
         return None
     return HistoryRound(until_id, rows)
+
+
+def end_of(base: OpenTable, history: OpenTable, oldest: Snapshot) -> int:
+    """Return the snapshot up to which the history goes, 0 before its first commit.
+
+    oldest: of the base. Raises NotFoundError if the snapshot that the history needs next has expired.
+    """
+    done_id = written_until(base, history, history._committer.snapshots.latest())
+    needed_id = done_id or beginning_of(history).snapshot_id
+    if needed_id < oldest.id:
+        raise _lost(base, name_of(history), needed_id, oldest)
+    return done_id
 
 
 def _bundles(base: OpenTable, done_id: int, first_id: int) -> Iterator[list[Snapshot]]:

@@ -14,8 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
+
+import pyarrow as pa
+
+from widetable.format.printed_value import printed_rows
 
 # Law -> what it says. `checks` of a report counts what was checked under these names.
 LAWS: Final[Mapping[str, str]] = {
@@ -38,6 +42,7 @@ LAWS: Final[Mapping[str, str]] = {
     "barriers": "complete barriers do not change: the barriers of a snapshot follow from those of the one before",
     "index": "an index has exactly the rows with a value of the snapshot that it matches",
     "joined": "a table that holds a join has exactly the rows of the join at its last round",
+    "history": "the newest versions in a history are the rows of the snapshot up to which it goes",
     "widened": "widened columns equal those of the dim's row at the widener's last full round",
 }
 # The default limit of the findings that a report keeps of each law.
@@ -156,6 +161,13 @@ class Findings:
         """Count more findings without their texts."""
         if more:
             self._found[law] += more
+
+    def add_each(self, finding: Finding, keys: pa.Table) -> None:
+        """Add the finding once for each of the keys."""
+        named = keys.slice(0, self.wanted(finding.law))
+        for row in printed_rows(named):
+            self.add(replace(finding, key=row))
+        self.count(finding.law, keys.num_rows - named.num_rows)
 
     def skip(self, reason: str) -> None:
         """Note why something was not checked.

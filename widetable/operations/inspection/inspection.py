@@ -128,7 +128,8 @@ class Inspection:
     commit_millis : int or None
         How long the newest commit took, lost races included. None: another client made it.
     derived : tuple of DerivedState
-        The state of indexes, of widened columns, and of the join that the table holds.
+        The state of indexes, of widened columns, of the history, and of what the table holds: a join, larger tiles,
+        samples.
     """
 
     __module__ = "widetable"
