@@ -14,6 +14,7 @@ from benchmarks.engine import (
     bench_functions,
     bench_growth,
     bench_history,
+    bench_hot_table,
     bench_loader,
     bench_many_buckets,
     bench_merge,
@@ -148,6 +149,10 @@ MENU: dict[str, Workload] = {
     "event_groups": Workload(
         "Add the features of five groups by their own event times, against five ASOF joins of DuckDB.",
         bench_event_groups.run,
+    ),
+    "hot_table": Workload(
+        "Query a table with 1 and 5 % newer rows by Spark, Python and DuckDB, against the same table compacted.",
+        bench_hot_table.run,
     ),
     "history": Workload(
         "Commit 100 K rows with a lookup changelog and a history, against the same without one.",

@@ -4,7 +4,8 @@ as stable as those names.
 
     rows in     plan_write ─► WritePlan.task in each task: TaskWrite ─► messages ─► BatchCommits.commit, by batch
     commits     batch_commits; under barriers root_commits and JobWriter
-    rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`
+    rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`;
+                `hot_split` divides one of few newer records into a part without a merge and one with it
     changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
     samples     open_samples; sample_stream: a ChangeStream that brings them up to date before each batch
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
@@ -77,6 +78,7 @@ from widetable.operations.queries.table_windows import WindowCall
 from widetable.operations.queries.warm_lookups import warm_lookups
 from widetable.read.change_read import StreamRead
 from widetable.read.held_columns import held_columns, hold_partition_columns
+from widetable.read.hot_split import HotSplit, hot_split
 from widetable.read.split import SplitRead
 from widetable.read.stream_plan import Limits, Start, start_of
 from widetable.runtime.derived_value import derived_value
@@ -112,6 +114,7 @@ __all__ = [
     "ChangeStream",
     "CompactionTask",
     "ErrorCode",
+    "HotSplit",
     "JobBatch",
     "JobWriter",
     "JoinArguments",
@@ -161,6 +164,7 @@ __all__ = [
     "held_columns",
     "held_leases",
     "hold_partition_columns",
+    "hot_split",
     "interval_of",
     "is_lost",
     "job_name",

@@ -1,8 +1,9 @@
 """`read`: the preferred way to read a table in Spark, planned afresh on each call.
 
 Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets that need no merge
-go to Spark's own Parquet scan, which prunes columns and row groups and runs in the JVM; Python tasks merge the others,
-and all buckets of a table in an object store for whose URLs Hadoop has no connector. `format("widetable")` gives the
+go to Spark's own Parquet scan, which prunes columns and row groups and runs in the JVM. Of buckets with few newer
+records it reads the rows that none of them touches. Python tasks merge what is left, and all buckets of a table in an
+object store for whose URLs Hadoop has no connector. `format("widetable")` gives the
 same rows, only slower (spark.md section 1 says why).
 
     split                                     read by
@@ -10,9 +11,11 @@ same rows, only slower (spark.md section 1 says why).
     the current schema, with all partition
     columns that the caller wants, and names
     that differ by more than case
+    the same, and few newer records, which    Spark's scan, without the keys of newer records (a broadcast, which a
+    may be deletes                            Python task per split reads), and a Python task per split for those
     anything else                             a Python task per split
 
-The two are a union, so rows come in no order. Spark decides which rows `where` keeps, whichever scan read them: its
+These are a union, so rows come in no order. Spark decides which rows `where` keeps, whichever scan read them: its
 session has a time zone and settings of SQL. The table's own scan leaves out what no zone would keep
 (`TableScan.loosened`). The plan names the files: they are not protected from expiry, and a DataFrame that is used long
 after the call may miss some, which Spark reports by an error.
@@ -21,8 +24,7 @@ after the call may miss some, which Spark reports by an error.
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -30,21 +32,22 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.functions import broadcast
+from pyspark.sql.types import StructType
 
 from widetable import InvalidError, Table, TableScan
-from widetable.connector import arguments, held_columns, hold_partition_columns
+from widetable.connector import arguments, held_columns
 from widetable_spark.frames.exact_names import column_of
 from widetable_spark.frames.null_columns import can_be_widened, with_null_columns
 from widetable_spark.frames.spark_types import arrow_schema, spark_batches, spark_schema
+from widetable_spark.reading.served_reads import served_reads
 from widetable_spark.startup.spark_session import session_of
 from widetable_spark.startup.worker_heap import settle
 
 if TYPE_CHECKING:
-    from widetable.connector import SplitRead
+    from widetable.connector import HotSplit, SplitRead
 
 # Up to this many columns, reading the footers of all files may take longer than reading nulls.
 _FEW_COLUMNS: Final = 100
@@ -128,31 +131,23 @@ def _planned(spark: SparkSession, table: Table, scan: TableScan, where: str | No
     column_names, scan = scan.arrow_schema.names, scan.loosened()
     wide = scan.arrow_schema
     target = spark_schema(wide)
-    raw: list[SplitRead] = []
-    merged: list[SplitRead] = []
-    schema_id, types = table.schema.id, {field.type for field in wide}
-    is_served = (
-        all(map(_same_in_spark, types))
-        and spark_tells_apart(target, table.schema.names)
-        and hadoop_serves(spark, table.path)
-    )
-    for split in scan.split_reads():
-        is_raw = is_served and spark_can_scan(split, schema_id)
-        (raw if is_raw else merged).append(split)
-    are_whole = hold_partition_columns(raw)
-    merged += [split for split, is_whole in zip(raw, are_whole, strict=True) if not is_whole]
-    raw = [split for split, is_whole in zip(raw, are_whole, strict=True) if is_whole]
+    reads = served_reads(spark, table, scan.split_reads(), wide)
     parts = []
-    if raw:
-        parts.append(_parquet_scan(spark, raw, target))
-    if merged or not raw:
+    if reads.raw:
+        parts.append(_parquet_scan(spark, reads.raw, target))
+    if reads.hot:
+        parts.append(_untouched_scan(spark, reads.hot, reads.keyed, target))
+    merged = [*reads.merged, *(each.touched for each in reads.hot)]
+    if merged or not parts:
         parts.append(_merge_scan(spark, merged, target))
     frame = _filtered(reduce(DataFrame.union, parts), where)
-    return (
-        frame
-        if len(column_names) == len(wide)
-        else frame.select([column_of(name) for name in column_names])
-    )
+    return _chosen(frame, column_names)
+
+
+def _chosen(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    if len(frame.columns) == len(names):
+        return frame
+    return frame.select([column_of(name) for name in names])
 
 
 def _filtered(frame: DataFrame, where: str | None) -> DataFrame:
@@ -170,65 +165,6 @@ def _filtered(frame: DataFrame, where: str | None) -> DataFrame:
         ) from cause
 
 
-def hadoop_serves(spark: SparkSession, path: str) -> bool:
-    """Tell whether Spark's own scans open files at a path or URL: a path that is no URL, or a URL that Hadoop has a
-    connector for. Spark Connect has no Hadoop to ask.
-    """
-    scheme, separator, _ = path.partition("://")
-    if not separator:
-        return True
-    try:
-        jvm: Any = spark._jvm
-        configuration = spark._jsc.hadoopConfiguration()
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)
-    except (AttributeError, PySparkException, Py4JError):
-        return False
-    return True
-
-
-def spark_can_scan(split: SplitRead, schema_id: int) -> bool:
-    """Tell whether Spark's Parquet scan finds the split's rows: no merge, Parquet, and the current schema's names.
-
-    schema_id: of the current schema. Spark finds columns by name, files have the names of the schema that they were
-    written under; after a rename or a change of type only our reader, which uses field ids, finds them.
-    """
-    if not split.raw_files or not all(file.is_parquet for file in split.raw_files):
-        return False
-    return all(file.schema_id == schema_id for file in split.raw_files)
-
-
-def spark_tells_apart(target: StructType, file_columns: Iterable[str]) -> bool:
-    """Tell whether Spark's Parquet scan finds the columns of `target` by their names.
-
-    Spark compares names without regard to case, unless the session says otherwise when the query runs. file_columns:
-    names of all columns of the files.
-    """
-    occurrences = Counter(name.lower() for name in file_columns)
-    return all(occurrences[name.lower()] <= 1 for name in target.names) and all(
-        _fields_apart(field.dataType) for field in target
-    )
-
-
-def _fields_apart(kind: DataType) -> bool:
-    """Tell whether the field names of the rows within a type differ by more than case, at any depth."""
-    if isinstance(kind, StructType):
-        names = {name.lower() for name in kind.names}
-        return len(names) == len(kind) and all(_fields_apart(field.dataType) for field in kind)
-    if isinstance(kind, ArrayType):
-        return _fields_apart(kind.elementType)
-    if isinstance(kind, MapType):
-        return _fields_apart(kind.keyType) and _fields_apart(kind.valueType)
-    return True
-
-
-def _same_in_spark(t: pa.DataType) -> bool:
-    """Tell whether Spark's Parquet scan reads a type alike: no TIME and no timestamps in nanoseconds, at any depth."""
-    if pa.types.is_nested(t):
-        children = [t.field(i).type for i in range(t.num_fields)]
-        return all(_same_in_spark(child) for child in children)
-    return not (pa.types.is_time(t) or (pa.types.is_timestamp(t) and t.unit == "ns"))
-
-
 def _snapshot(as_of: Any) -> dict[str, Any]:
     if as_of is None:
         return {}
@@ -242,6 +178,22 @@ def _snapshot(as_of: Any) -> dict[str, Any]:
 def _parquet_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:
     paths = [file.path for split in splits for file in split.raw_files or ()]
     return spark.read.schema(target).options(**_SCAN_OPTIONS).parquet(*paths)
+
+
+def _untouched_scan(
+    spark: SparkSession, splits: list[HotSplit], keyed: pa.Schema, target: StructType
+) -> DataFrame:
+    """Read the rows whose keys no newer file has.
+
+    Spark pushes conditions and columns through the join into its scan. keyed: the columns of `target`, and the keys.
+    """
+    key = list(splits[0].keys.columns)
+    rows = _parquet_scan(spark, [each.untouched for each in splits], spark_schema(keyed))
+    key_schema = spark_schema(pa.schema([keyed.field(name) for name in key]))
+    touched = _merge_scan(spark, [each.keys for each in splits], key_schema)
+    untouched = rows.join(broadcast(touched), key, "left_anti")
+    # A join by names puts these first.
+    return untouched.select([column_of(name) for name in target.names])
 
 
 def _merge_scan(spark: SparkSession, splits: list[SplitRead], target: StructType) -> DataFrame:

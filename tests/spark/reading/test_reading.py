@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import widetable as wt
 import widetable_spark
 from widetable_spark.frames.spark_types import spark_schema
-from widetable_spark.reading.reading import hadoop_serves
+from widetable_spark.reading.served_reads import hadoop_serves
 
 
 @pytest.fixture
