@@ -11,6 +11,7 @@ from benchmarks.engine import (
     bench_compact,
     bench_contention,
     bench_event_groups,
+    bench_first_load,
     bench_functions,
     bench_growth,
     bench_history,
@@ -76,6 +77,9 @@ MENU: dict[str, Workload] = {
     ),
     "write": _full(
         "Write 10 and 60 columns from Python against pyarrow's Parquet writer.", bench_write.run
+    ),
+    "first_load": Workload(
+        "Load 5 M rows into an empty table of four buckets, against delta-rs.", bench_first_load.run
     ),
     "stream": _full(
         "Write 10 and 60 columns through the Spark sink against Spark's own Parquet sink.",

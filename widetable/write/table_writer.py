@@ -36,6 +36,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
 from widetable.format.row_budget import MIN_BYTES, pieces
+from widetable.runtime.worker_thread import in_threads
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
@@ -69,7 +70,7 @@ class TableWriter:
 
     chosen: the columns of the rows, as `owned_columns` has checked them. places: chooses the buckets of rows if the
     number of buckets does not determine them. named: takes the column from the data that lists the columns of each row;
-    None if the data has no such column.
+    None if the data has no such column. threads: so many write the buckets of many rows in `finish`.
 
     After `finish` the messages own the files. But `abort`, or a `with` block that raises after
     `finish`, deletes them: commit outside of the block.
@@ -82,6 +83,7 @@ class TableWriter:
         allocator: SequenceAllocator,
         places: Places | None = None,
         named: NamedColumns | None = None,
+        threads: int = 1,
     ) -> None:
         prefer_system_pool()
         self._state = state
@@ -95,7 +97,9 @@ class TableWriter:
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         cuts = state.engine.mixes_records and not all_columns
         self._cut = ColumnCut(chosen.names) if cuts else None
-        self._buffer = WriteBuffer(schema, state.engine, chosen.names, budget_bytes, cuts=cuts)
+        self._buffer = WriteBuffer(
+            schema, state.engine, chosen.names, budget_bytes, cuts=cuts, threads=threads
+        )
         self._file_columns = schema.names if all_columns else chosen.names
         values = [name for name in chosen.names if name not in schema.primary_keys]
         self._value_ids = frozenset(schema.field(name).id for name in values)
@@ -160,17 +164,10 @@ class TableWriter:
         """
         self._check_open()
         try:
-            for bucket in self._buffer.buckets():
-                files = self._written.setdefault(bucket, [])
-                for run in self._buffer.take(bucket):
-                    writer = RollingWriter(
-                        self._state,
-                        bucket,
-                        run.columns if self._cut else self._file_columns,
-                        level=0,
-                        file_source=FILE_SOURCE_APPEND,
-                    )
-                    files += writer.write_all(run.rows)
+            buckets = self._buffer.buckets()
+            # Messages come in this order, whichever thread is first.
+            self._written.update((bucket, []) for bucket in buckets)
+            in_threads(self._write_bucket, buckets, self._buffer.threads, "write")
             changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
@@ -178,6 +175,18 @@ class TableWriter:
         self._is_open = False
         self._buffer.release()
         return self._messages(changelog)
+
+    def _write_bucket(self, bucket: BucketId) -> None:
+        """Write the files of a bucket. Those that are complete are noted at once, for `abort`."""
+        for run in self._buffer.take(bucket):
+            writer = RollingWriter(
+                self._state,
+                bucket,
+                run.columns if self._cut else self._file_columns,
+                level=0,
+                file_source=FILE_SOURCE_APPEND,
+            )
+            self._written[bucket] += writer.write_all(run.rows)
 
     def _messages(
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]

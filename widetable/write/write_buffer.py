@@ -53,6 +53,8 @@ _MAX_MERGED_RUNS: Final = 16
 _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
 _OVERHEAD_BYTES_PER_COLUMN: Final = 200
+# As many are encoded in some ten milliseconds.
+_FEW_BYTES: Final = 4 << 20
 
 
 Run: TypeAlias = Iterator[pa.RecordBatch]
@@ -125,7 +127,7 @@ def _join_small(batches: list[pa.RecordBatch]) -> None:
 
 
 class WriteBuffer:
-    """The buffer of one writer; not thread-safe.
+    """The buffer of one writer; not thread-safe, except that `threads` may `take` different buckets.
 
     budget_bytes: `write-buffer-size`, with the memory that Arrow and sorting need. columns: table
     columns of the runs. cuts: batches carry different columns, and so do the runs (see the module).
@@ -140,6 +142,7 @@ class WriteBuffer:
         budget_bytes: int,
         *,
         cuts: bool = False,
+        threads: int = 1,
     ) -> None:
         self._schema = schema
         self._cuts = cuts
@@ -147,7 +150,8 @@ class WriteBuffer:
         self._columns = tuple(columns)
         self._budget_bytes = budget_bytes
         self._limit_bytes = budget_bytes // _PARTS_OF_BUDGET
-        self._merge_bytes = max(MIN_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET)
+        self._merge_bytes = max(MIN_BYTES, budget_bytes // _MERGE_PARTS_OF_BUDGET // threads)
+        self._most_threads = threads
         self._buckets: dict[BucketId, _BufferedBucket] = {}
         self._space = SpillSpace()
         self._bytes = 0
@@ -169,6 +173,16 @@ class WriteBuffer:
             self._bytes += self._buckets[bucket].add(row_batch)
         if self._bytes > self._limit_bytes:
             self._spill()
+
+    @property
+    def threads(self) -> int:
+        """The number of threads that may take buckets at once: one for few rows, to which threads bring nothing.
+
+        The rows in memory are sorted in copies, bucket by bucket, which together are no larger than those of one
+        bucket with all rows. Merges of spilled runs share their part of the budget.
+        """
+        has_many = self._bytes > _FEW_BYTES or any(each.spills for each in self._buckets.values())
+        return self._most_threads if has_many else 1
 
     def buckets(self) -> list[BucketId]:
         """Return the buckets with rows, in the order of their ids."""

@@ -44,6 +44,8 @@ from widetable.write.write_batch import BatchNormalizer
 
 # The largest number of tasks of one commit.
 MAX_TASKS: Final = 2**31 - 1
+# Threads that write the buckets of one call.
+_THREADS: Final = 2
 
 
 def write(
@@ -221,7 +223,13 @@ def _written(
     if written_columns is not None and text(written_columns, "written_columns") not in columns:
         check_names_column(head.schema, written_columns, None)
     writer = any_writer(
-        table, columns, row_kind, head=head, owned=owned, written_columns=written_columns
+        table,
+        columns,
+        row_kind,
+        head=head,
+        owned=owned,
+        written_columns=written_columns,
+        threads=_THREADS,
     )
     with writer:
         writer.write_rows(source)
@@ -305,10 +313,12 @@ def any_writer(
     schema: TableSchema | None = None,
     owned: frozenset[str] | None = None,
     written_columns: str | None = None,
+    threads: int = 1,
 ) -> TableWriter:
     """Make a writer as `new_writer` does, also for columns and tables that this package maintains.
 
     head: the snapshot and schema that this operation has read; its schema is used. owned: as of `owned_columns`.
+    threads: as of `TableWriter`; a task of an engine that runs elsewhere has one.
     """
     schema = head.schema if head else schema or table.schema
     accept(schema, Use.WRITE)
@@ -336,7 +346,7 @@ def any_writer(
         committer.snapshots.latest,
         committer.schemas.is_rescaled,
     )
-    return TableWriter(state, chosen, numbers, places, named)
+    return TableWriter(state, chosen, numbers, places, named, threads)
 
 
 def check_write_columns(
