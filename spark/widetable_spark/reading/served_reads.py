@@ -113,8 +113,9 @@ def spark_tells_apart(target: StructType, file_columns: Iterable[str]) -> bool:
     Spark compares names without regard to case, unless the session says otherwise when the query runs. file_columns:
     names of all columns of the files.
     """
-    occurrences = Counter(name.lower() for name in file_columns)
-    return all(occurrences[name.lower()] <= 1 for name in target.names) and all(
+    wanted = {name.lower() for name in target.names}
+    occurrences = Counter(name for name in map(str.lower, file_columns) if name in wanted)
+    return all(count == 1 for count in occurrences.values()) and all(
         _fields_apart(field.dataType) for field in target
     )
 
