@@ -1,8 +1,9 @@
 """Queries over a table with 1 and 5 % newer rows at level 0, as streams leave it, against the same table compacted.
 
 Spark reads by `widetable_spark.read`, Python by `scan()`, DuckDB by `to_duckdb`. The rows are 20 columns in four
-buckets. Three queries: sums of three columns, a filter that keeps one row of a thousand, a group-by of a text. Results
-are equal before time counts: the compacted table is compacted from a copy of the hot one.
+buckets. Newer records replace rows (`deduplicate`) or four of their values (`partial-update`). Three queries: sums of
+three columns, a filter that keeps one row of a thousand, a group-by of a text. Results are equal before time counts:
+the compacted table is compacted from a copy of the hot one.
 """
 
 from __future__ import annotations
@@ -73,15 +74,18 @@ def run(size: Size = Size.FULL) -> list[Row]:
     rows = []
     with scratch("hot_table") as work:
         for percent, goal in _GOALS.items():
-            hot, cold = _tables(work / str(percent), shape.rows, percent)
+            whole = _tables(work / f"whole-{percent}", shape.rows, percent, "deduplicate")
+            hot, cold = _tables(work / str(percent), shape.rows, percent, "partial-update")
             sides: dict[str, _Answer] = {
                 "Spark": partial(_by_spark, spark),
                 "scan": _by_scan,
                 "DuckDB": _by_duckdb,
             }
             for query in QUERIES:
+                what = f"{query.name} by Spark, {percent} % newer rows that replace others, against none"
+                rows.append(_compared(what, sides["Spark"], *whole, query, goal, shape, size))
                 for by, answer in sides.items():
-                    what = f"{query.name} by {by}, {percent} % newer rows, against none"
+                    what = f"{query.name} by {by}, {percent} % newer values, against none"
                     rows.append(_compared(what, answer, hot, cold, query, goal, shape, size))
     return rows
 
@@ -107,10 +111,10 @@ def _compared(
     return Row(what, f"{hot_s:.2f} s", f"{cold_s:.2f} s", 1 / ratio, f"<= {goal}", ok, details)
 
 
-def _tables(folder: Path, rows: int, percent: int) -> tuple[wt.Table, wt.Table]:
+def _tables(folder: Path, rows: int, percent: int, engine: str) -> tuple[wt.Table, wt.Table]:
     """The table with newer rows, and a copy of it that is compacted."""
     schema = wide_schema(_VALUES)
-    options = {"bucket": "4", "write-only": "true", "merge-engine": "partial-update"}
+    options = {"bucket": "4", "write-only": "true", "merge-engine": engine}
     table = wt.Catalog(str(folder)).create_table(
         "bench.hot", schema, primary_key=["k"], options=options
     )
@@ -118,7 +122,7 @@ def _tables(folder: Path, rows: int, percent: int) -> tuple[wt.Table, wt.Table]:
     table.compact(full=True)
     rng = np.random.default_rng(_SEED)
     keys = np.sort(rng.choice(rows, rows * percent // 100, replace=False))
-    names = ["k", "c0", "c1", "c2", "c9"]
+    names = None if engine == "deduplicate" else ["k", "c0", "c1", "c2", "c9"]
     table.write(wide_rows(schema, keys, seed=_SEED + 1, names=names))
     path = Path(table.path)
     compacted = wt.Table.open(str(linked_copy(path, path.with_name("cold"))))

@@ -55,33 +55,21 @@ def merge_runs(
     keep_deletes: bool,
     batch_bytes: int,
     full_runs: int = 0,
-    only_newer: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Merge sorted runs, oldest first, of which the first `full_runs` are at level >= 1. The runs must hold
     `engine.needed_columns(schema, columns)`, as far as files do.
 
     Yields row batches with these columns in table order, by key, one row per key, of about batch_bytes. A column that
     no input of a key range has is left out of its rows. keep_deletes: keys whose row is -U or -D come too. full_runs
-    matters only to engines with `counts_newest_full_row`; pass it whenever it is known. only_newer: leave out keys that
-    only the oldest run has.
+    matters only to engines with `counts_newest_full_row`; pass it whenever it is known.
     """
     wanted = frozenset(columns)
     full_runs = full_runs if engine.counts_newest_full_row(schema) else 0
-    for window, run_offsets in windows(runs, schema, batch_bytes, full_runs):
-        if only_newer:
-            window = _newer(window, run_offsets)
-            if not len(window.order):
-                continue
+    for window, _ in windows(runs, schema, batch_bytes, full_runs):
         names = window.chosen(wanted)
         plan = plan_of(window, engine, names)
         kept = plan if keep_deletes else plan.without_deletes()
         yield from pieces(gather(window, kept, names), batch_bytes)
-
-
-def _newer(window: Window, run_offsets: npt.NDArray[np.int64]) -> Window:
-    """Return the window without the keys that only the oldest run has."""
-    has_newer = np.logical_or.reduceat(window.order >= run_offsets[1], window.starts[:-1])
-    return window.layer(window.by_row(has_newer))
 
 
 class Merged(NamedTuple):

@@ -1,12 +1,12 @@
-"""Divides a split whose newer records are few, so that most of its rows are read without a merge.
+"""Divides a split whose newer records are few and replace older rows as a whole: most of it is read without a merge.
 
     level 5     a b c d e f g h i j k l       untouched    level 5, without the keys of the newer files
-    level 0         c       g          m      keys         c g m
-                                              touched      merged: c and g with their rows of level 5, and m
+    level 0         c       g  -k      m      keys         c g k m
+                                              touched      c g m
 
-Nothing is older than the deepest level, so a row of it whose key no newer file has is a row of the table, whatever the
-merge engine. Where the last record of a key wins as a whole, touched rows need nothing of the deepest level. The caller
-leaves the touched keys out of the untouched rows: an engine that reads Parquet itself is faster at that than a merge.
+Nothing is older than the deepest level, so a row of it whose key no newer file has is a row of the table. Where the
+last record of a key wins as a whole, the other rows are those of the newer files. The caller leaves the keys out of the
+untouched rows: an engine that reads Parquet itself is faster at that than a merge is.
 
 Decides by the metadata of files, without I/O. Raises nothing.
 """
@@ -37,7 +37,7 @@ class HotSplit(NamedTuple):
     keys : SplitRead
         The primary keys of the newer files. A key may come several times.
     touched : SplitRead
-        The merged rows of keys that newer files have.
+        The rows of keys that newer files have.
     """
 
     untouched: SplitRead
@@ -56,8 +56,8 @@ def hot_split(read: SplitRead) -> HotSplit | None:
     Returns
     -------
     HotSplit or None
-        Its parts, whose rows together are those of the split. None if it needs no merge, if newer records are not few,
-        or if a file of the deepest level has deleted rows.
+        Its parts, whose rows together are those of the split. None if it needs no merge, if newer records are not few
+        or may leave something of an older row, or if a file of the deepest level has deleted rows.
     """
     files = read.split.files
     deepest = max(file.level for file in files)
@@ -68,14 +68,14 @@ def hot_split(read: SplitRead) -> HotSplit | None:
         return None
     if any(file.delete_row_count != 0 or file.deleted is not None for file in untouched):
         return None
-    key = tuple(read.table.schema.primary_keys)
+    if not _newest_decides(read.table, untouched, newer):
+        return None
     id, bucket = read.split.snapshot_id, read.split.bucket
-    decides = _newest_decides(read.table, untouched, newer)
-    alone = Split(id, bucket, tuple(newer), needs_merge(newer))
+    key = tuple(read.table.schema.primary_keys)
     return HotSplit(
         replace(read, split=Split(id, bucket, tuple(untouched), needs_merge=False)),
         SplitRead(read.table, Split(id, bucket, tuple(newer), needs_merge=False), key),
-        replace(read, split=alone) if decides else replace(read, touched_level=deepest),
+        replace(read, split=Split(id, bucket, tuple(newer), needs_merge(newer))),
     )
 
 

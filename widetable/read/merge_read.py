@@ -10,7 +10,6 @@ batches per overlapping run.
     one run by itself                             its files without the rows that retract
     one run, whose retractions may make rows      merged: `aggregation` has a key that only retracts
     several runs                                  merged, key range by key range
-    several runs, of a read of touched keys       merged, without the keys that only the deepest run has
 
 A condition on a value before the merge would restore old rows: with k = 1, v = 5 at level 5
 and k = 1, v = 7 at level 0 the filter `v = 5` would drop the newer record, and return the older
@@ -50,13 +49,11 @@ def read_bucket(
     *,
     merge: bool,
     use_threads: bool = False,
-    touched_level: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a bucket.
 
     merge: False if the rows are correct without a merge, kinds included (format.md T1, T2).
     use_threads: let Arrow decode the columns of a file on several cores.
-    touched_level: leave out keys that only files of this level have, the deepest one.
 
     Batches have these columns in their order; none is empty. Files are opened when their
     section is reached, and closed when it is read, or the iterator is closed.
@@ -66,15 +63,12 @@ def read_bucket(
     filtered = table.schema.arrow_schema(sorted(predicate.columns)) if predicate else ()
     requested = Projection(table.schema.arrow_schema(columns))
     for section in _sections(table, files):
-        has_untouched = section.runs[0].level == touched_level
-        if has_untouched and len(section.runs) == 1:
-            continue
         if not merge:
             batches = bucket_read.raw(section.files, needed, BATCH_BYTES)
         elif len(section.runs) == 1 and not _merges_alone(table, section):
             batches = _without_retractions(bucket_read.raw(section.files, needed, BATCH_BYTES))
         else:
-            batches = bucket_read.merged(section.runs, only_newer=has_untouched)
+            batches = bucket_read.merged(section.runs)
         for batch in batches:
             if predicate is not None:
                 batch = predicate.rows_of(with_columns(batch, filtered))
@@ -121,8 +115,8 @@ class _BucketRead:
                 groups = self._matching_groups(opened)
                 yield from opened.batches(batch_bytes, groups, use_threads=self.use_threads)
 
-    def merged(self, runs: Sequence[SortedRun], *, only_newer: bool) -> Iterator[pa.RecordBatch]:
-        """Yield the merged rows of overlapping runs, without retracted keys. only_newer: as in `merge_runs`.
+    def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
+        """Yield the merged rows of overlapping runs, without retracted keys.
 
         An engine may need more columns than are requested, such as those that order a sequence
         group. The runs share one memory budget.
@@ -139,7 +133,6 @@ class _BucketRead:
             keep_deletes=False,
             batch_bytes=BATCH_BYTES,
             full_runs=sum(run.level > 0 for run in runs),
-            only_newer=only_newer,
         )
 
     def _matching_groups(self, opened: DataFile) -> list[int] | None:

@@ -99,15 +99,12 @@ class SplitRead:
         The columns, in the order wanted.
     predicate : Predicate or None
         The filter.
-    touched_level : int or None
-        Read only keys that files of other levels have (`hot_split`). None: all keys.
     """
 
     table: TableState
     split: Split
     columns: tuple[str, ...]
     predicate: Predicate | None = None
-    touched_level: int | None = None
 
     @property
     def raw_files(self) -> tuple[RawFile, ...] | None:
@@ -145,5 +142,4 @@ class SplitRead:
                 self.predicate,
                 merge=split.needs_merge,
                 use_threads=use_threads,
-                touched_level=self.touched_level,
             )

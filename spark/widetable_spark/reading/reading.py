@@ -2,8 +2,8 @@
 
 Columns and filters are pushed into the table's own scan (partitions, buckets, key ranges). Buckets that need no merge
 go to Spark's own Parquet scan, which prunes columns and row groups and runs in the JVM. Of buckets with few newer
-records it reads the rows that none of them touches. Python tasks merge what is left, and all buckets of a table in an
-object store for whose URLs Hadoop has no connector. `format("widetable")` gives the
+records that replace whole rows it reads the rows that none of them touches. Python tasks read what is left, and all
+buckets of a table in an object store for whose URLs Hadoop has no connector. `format("widetable")` gives the
 same rows, only slower (spark.md section 1 says why).
 
     split                                     read by
@@ -11,8 +11,8 @@ same rows, only slower (spark.md section 1 says why).
     the current schema, with all partition
     columns that the caller wants, and names
     that differ by more than case
-    the same, and few newer records, which    Spark's scan, without the keys of newer records (a broadcast, which a
-    may be deletes                            Python task per split reads), and a Python task per split for those
+    the same, and few newer records that      Spark's scan, without the keys of newer records (a broadcast, which a
+    replace rows as a whole, or delete them   Python task per split reads), and a Python task per split for those
     anything else                             a Python task per split
 
 These are a union, so rows come in no order. Spark decides which rows `where` keeps, whichever scan read them: its

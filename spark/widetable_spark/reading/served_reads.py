@@ -1,7 +1,7 @@
 """Decides which splits of a scan Spark's own Parquet scan reads, by files, types and names.
 
     raw       no merge: Spark's scan
-    hot       few newer records: Spark's scan reads the rows that they do not touch, a Python task the others
+    hot       many values, few newer records: Spark's scan reads the rows that these do not touch, a task the others
     merged    a Python task
 
 In: the reads of a scan, and its columns. Out: `ServedReads`. Raises what reading footers raises.
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 # All of them are sent to each executor: some 100 bytes a key.
 _MOST_TOUCHED_KEYS: Final = 2_000_000
+# A merge sends so many values to the JVM in the time that two parts take longer to plan and to start.
+_FEWEST_VALUES: Final = 16_000_000
 
 
 class ServedReads(NamedTuple):
@@ -64,6 +66,8 @@ def served_reads(
             room -= half.keys.split.rows
         else:
             merged.append(read)
+    if sum(each.untouched.split.rows for each in hot) * len(columns) < _FEWEST_VALUES:
+        return ServedReads(raw, [], rest, keyed)
     return ServedReads(raw, hot, merged, keyed)
 
 

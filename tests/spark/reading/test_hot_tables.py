@@ -16,9 +16,16 @@ import widetable as wt
 import widetable_spark
 from tests.support.models.plain_rows import python_rows
 from tests.support.models.random_table import texts
+from widetable.connector import hot_split
 from widetable_spark.reading import served_reads
 
 ROWS = 400
+
+
+@pytest.fixture(autouse=True)
+def all_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few values a table has, it may be read in two parts."""
+    monkeypatch.setattr(served_reads, "_FEWEST_VALUES", 0)
 
 
 def made(
@@ -93,7 +100,7 @@ def test_new_changed_and_deleted_rows_are_those_of_a_merge(
     if "aggregation" not in options.values() and "first-row" not in options.values():
         table.delete_keys([{"day": day, "k": 6}])
     frame = check(spark, table)
-    assert is_hot(frame)
+    assert is_hot(frame) == (not options)
     assert frame.count() == table.scan().count()
     for columns in (["v"], ["w", "day"], ["k"], None):
         for where in (None, "w >= 400", "k between 1 and 6", "day = date '2026-01-01' and w < 9"):
@@ -146,6 +153,18 @@ def test_keys_of_any_type(spark: SparkSession, tmp_path: Path, kind: str) -> Non
     frame = check(spark, table)
     assert is_hot(frame) == (kind != "double")
     check(spark, table, columns=["v"])
+
+
+def test_few_values_are_merged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = months(tmp_path)
+    table.write([{"day": dt.date(2026, 1, 1), "k": 0, "w": 0}])
+    halves = [hot_split(read) for read in table.scan().split_reads()]
+    rows = sum(each.untouched.split.rows for each in halves if each is not None)
+    monkeypatch.setattr(served_reads, "_FEWEST_VALUES", rows * 3)
+    assert is_hot(check(spark, table))
+    assert not is_hot(check(spark, table, columns=["w", "v"]))
 
 
 def test_files_of_an_older_schema_are_merged(spark: SparkSession, tmp_path: Path) -> None:

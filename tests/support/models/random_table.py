@@ -97,9 +97,11 @@ class TableSpec:
 
 
 @st.composite
-def table_specs(draw: st.DrawFn) -> TableSpec:
-    """Any table that can be made: options of `strategies.tables`, row kinds in a field, partitions, any layout."""
-    schema = draw(tables())
+def table_specs(draw: st.DrawFn, engine: str | None = None) -> TableSpec:
+    """Any table that can be made: options of `strategies.tables`, row kinds in a field, partitions, any layout. engine:
+    None for any.
+    """
+    schema = draw(tables(engine))
     columns = schema.arrow_schema()
     options = dict(schema.options)
     if draw(st.integers(0, 5)) == 0:
