@@ -34,6 +34,7 @@ from widetable.derive.joins.join_difference import JoinDifference
 from widetable.derive.joins.join_progress import last_round
 from widetable.derive.joins.joined_plan import JoinDefinition, KeyAccess, definition_of
 from widetable.derive.upkeep.history_audit import audit_history
+from widetable.derive.upkeep.keyed_findings import add_each
 from widetable.derive.versions.history_table import history_name
 from widetable.derive.widening.widen_changes import lookup_as_of, not_deleted
 from widetable.derive.widening.widen_progress import last_round as last_widened
@@ -164,7 +165,7 @@ def _audit_index(base: OpenTable, option: IndexOption, findings: Findings) -> No
             expected += rows.num_rows
             missing = one_array(view.lookup(rows).column(0)).is_null()
             wrong = Finding("index", source_id, "the row in the index", "none")
-            findings.add_each(wrong, rows.filter(missing))
+            add_each(findings, wrong, rows.filter(missing))
         actual = sum(b.num_rows for b in scan_at(index, latest.id, columns[:1]).to_batches())
         findings.checked("index", expected)
         if actual != expected:
@@ -246,7 +247,7 @@ def _add_differing(
     expected = dim.lookup(one_array(rows.column(option.column)))
     differs = pa.array(~equal_rows(rows.select(list(option.columns)), expected))
     findings.checked("widened", rows.num_rows)
-    findings.add_each(wrong, rows.filter(differs).select(list(fact.schema.primary_keys)))
+    add_each(findings, wrong, rows.filter(differs).select(list(fact.schema.primary_keys)))
 
 
 def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings) -> None:
@@ -272,4 +273,4 @@ def _audit_joined(out: OpenTable, definition: JoinDefinition, findings: Findings
         for batch in scan_at(out, latest.id, key[:1]).to_batches():
             findings.checked("joined", batch.num_rows)
         for piece in difference.pieces(None):
-            findings.add_each(wrong, piece.select(key))
+            add_each(findings, wrong, piece.select(key))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from widetable.derive.changes.equal_keys import distinct_rows, rows_at
 from widetable.derive.changes.row_difference import equal_rows
+from widetable.derive.upkeep.keyed_findings import add_each
 from widetable.derive.versions.history_table import find_history, history_name, written_until
 from widetable.derive.versions.version_rows import known_versions, version_rows
 from widetable.operations.handle.newest_snapshot import held
@@ -57,7 +58,7 @@ def _check_rows(
         newest = _newest(history, history_id, rows.select(key), columns)
         differs = pa.array(~equal_rows(rows, newest))
         findings.checked(_LAW, rows.num_rows)
-        findings.add_each(wrong, rows.filter(differs).select(key))
+        add_each(findings, wrong, rows.filter(differs).select(key))
 
 
 def _check_surplus(
@@ -71,7 +72,7 @@ def _check_surplus(
             keys = distinct_rows(rows)
             missing = keys.filter(view.lookup(keys).column(0).is_null())
             newest = _newest(history, history_id, missing, key)
-            findings.add_each(wrong, missing.filter(newest.column(0).is_valid()))
+            add_each(findings, wrong, missing.filter(newest.column(0).is_valid()))
 
 
 def _newest(history: OpenTable, snapshot_id: int, keys: pa.Table, columns: list[str]) -> pa.Table:

@@ -14,12 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
-
-import pyarrow as pa
-
-from widetable.format.printed_value import printed_rows
 
 # Law -> what it says. `checks` of a report counts what was checked under these names.
 LAWS: Final[Mapping[str, str]] = {
@@ -161,13 +157,6 @@ class Findings:
         """Count more findings without their texts."""
         if more:
             self._found[law] += more
-
-    def add_each(self, finding: Finding, keys: pa.Table) -> None:
-        """Add the finding once for each of the keys."""
-        named = keys.slice(0, self.wanted(finding.law))
-        for row in printed_rows(named):
-            self.add(replace(finding, key=row))
-        self.count(finding.law, keys.num_rows - named.num_rows)
 
     def skip(self, reason: str) -> None:
         """Note why something was not checked.
