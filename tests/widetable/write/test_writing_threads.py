@@ -12,6 +12,7 @@ import pytest
 
 import widetable as wt
 from tests.support.faults.faults import Fault, FaultyFileIO
+from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_write import write
 from widetable.storage.local import LocalFileIO
@@ -39,20 +40,23 @@ def rows(seed: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("buffer", ["256 mb", "1 mb"], ids=["in memory", "spilled"])
-def test_rows_and_order_of_buckets_are_those_of_one_thread(
-    tmp_path: Path, buffer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workers = set()
+def test_rows_and_order_of_buckets_are_those_of_one_thread(tmp_path: Path, buffer: str) -> None:
+    workers = set[int]()
+    both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
     write_all = RollingWriter.write_all
 
-    def seen(self: RollingWriter, run: Any) -> Any:
-        workers.add(threading.get_ident())
+    def meeting(self: RollingWriter, run: Any) -> Any:
+        """Each thread waits with its first bucket for the other one."""
+        if threading.get_ident() not in workers:
+            workers.add(threading.get_ident())
+            both.wait()
         return write_all(self, run)
 
-    monkeypatch.setattr(RollingWriter, "write_all", seen)
     table = made(tmp_path, **{"write-buffer-size": buffer})
-    table.write(rows(1))
-    assert len(workers) > 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RollingWriter, "write_all", meeting)
+        table.write(rows(1))
+    assert len(workers) == 2
     buckets = table.inspect.files()["bucket"].to_pylist()
     assert buckets == sorted(buckets)
     table.write(rows(2))

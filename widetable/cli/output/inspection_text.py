@@ -11,10 +11,14 @@ module reads no table.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from widetable.format.human_units import duration_text, size_text, time_text
 from widetable.messages.counted import counted
 from widetable.operations.inspection.inspection import DerivedState, Inspection
+
+# Of options that only this package has.
+_OWN_PREFIX: Final = "widetable."
 
 
 def inspection_lines(inspection: Inspection) -> Iterator[tuple[str, str]]:
@@ -70,7 +74,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     for name, lag in inspection.consumers.items():
         yield "consumer", f"{name}: next is {lag.next_snapshot_id}, {lag.behind} behind"
     for made in inspection.derived:
-        yield made.option.partition(".")[0], _derived(made)
+        yield made.option.removeprefix(_OWN_PREFIX).partition(".")[0], _derived(made)
     if inspection.held_snapshot_ids:
         yield "readers hold", f"snapshots from {inspection.held_snapshot_ids[0]} on"
     if inspection.lease_holder is not None:
@@ -79,17 +83,18 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
 
 
 def _derived(made: DerivedState) -> str:
-    """Return the lag of an index, a widening or a join behind each of its sources, and its last round."""
-    name = made.option.partition(".")[2]
+    """Return the lag of derived data behind each of its sources, and its last round."""
+    name = made.option.removeprefix(_OWN_PREFIX).partition(".")[2]
+    label = f"{name}: " if name else ""
     if made.error is not None:
-        return f"{name}: cannot be derived"
+        return f"{label}cannot be derived"
     lags = [
         f"{name} not read yet"
         if behind is None
         else f"{counted(behind, 'snapshot')} of {name} behind"
         for name, behind in made.behind.items()
     ]
-    text = f"{name}: {', '.join(lags)}"
+    text = f"{label}{', '.join(lags)}"
     if made.round is not None:
         text += f", round {made.round}"
     if made.rows is not None and made.duration_millis is not None:

@@ -94,6 +94,8 @@ def test_samples_are_behind_the_table_of_the_rows(tmp_path: Path) -> None:
     assert behind(samples) == ("widetable.samples-of", {"db.t": 0})
     table.write([{"id": 2, "label": 1}])
     assert behind(samples) == ("widetable.samples-of", {"db.t": 1})
+    lines = [line for line, _ in inspection_lines(samples.inspect())]
+    assert "  samples-of        1 snapshot of db.t behind" in lines
 
 
 @pytest.mark.parametrize("kept", [1, 2])
