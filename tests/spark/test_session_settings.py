@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import widetable as wt
 import widetable_spark
+from widetable.read import hot_split
+from widetable_spark.reading import served_reads
 
 UTC = dt.timezone.utc
 SCHEMA = pa.schema(
@@ -144,11 +146,23 @@ def found_in(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The same rows: in files that must be merged, and in one that Spark reads by itself."""
-    tables = {name: new_table(tmp_path_factory.mktemp(name)) for name in ("merged", "compacted")}
-    tables["compacted"].compact(full=True)
-    return {name: table.path for name, table in tables.items()}
+def paths(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, str]]:
+    """The same rows: in files that must be merged, in one that Spark reads by itself, and in one that it reads without
+    the keys of a newer one.
+    """
+    names = ("merged", "compacted", "hot")
+    tables = {name: new_table(tmp_path_factory.mktemp(name)) for name in names}
+    for name in ("compacted", "hot"):
+        tables[name].compact(full=True)
+    tables["hot"].write(pa.Table.from_pylist(ROWS[2:3], SCHEMA))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot_split, "_MOST_NEWER_ROWS", 1)
+        patch.setattr(served_reads, "_FEWEST_VALUES", 0)
+        hot = widetable_spark.read(spark, tables["hot"].path)
+        assert "LeftAnti" in hot._jdf.queryExecution().toString()
+        yield {name: table.path for name, table in tables.items()}
 
 
 @pytest.fixture
