@@ -11,9 +11,10 @@ import os
 import random
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -34,6 +35,7 @@ _MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free >= 4 << 30:
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
+_MOST_SAID = 20_000  # characters
 _SLOW_MACHINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
 for _name, _examples in (("quick", 5), ("default", 15), ("thorough", 2000)):
     settings.register_profile(
@@ -55,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Spark would start `python3` of PATH in its workers.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # A program that a signal ends says where it was.
+    os.environ.setdefault("PYTHONFAULTHANDLER", "1")
     # Lookup caches of all processes that tests start; not among those of the user.
     if "WIDETABLE_CACHE_DIR" not in os.environ:
         caches = tempfile.mkdtemp(prefix="widetable-test-caches-")
@@ -97,6 +101,21 @@ def pytest_runtest_call() -> Iterator[None]:
         if refusal is None or not os.environ.get("WIDETABLE_FLOOR"):
             raise
         pytest.skip(refusal[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a program had said that a test ran and that failed."""
+    report = yield
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, subprocess.CalledProcessError | subprocess.TimeoutExpired):
+        for name, said in (("output", error.stdout), ("errors", error.stderr)):
+            if said:
+                text = said.decode(errors="replace") if isinstance(said, bytes) else said
+                report.sections.append((f"{name} of the program", text[-_MOST_SAID:]))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -101,20 +101,39 @@ class ArrowConnection:
     def __init__(self, conninfo: str, *, autocommit: bool) -> None:
         self.autocommit = autocommit
         self._watch = WatchedSession(conninfo)
-        self._connection: adbc_manager.Connection = self._watch.call(
-            lambda: adbc.connect(conninfo, autocommit=autocommit)
-        )
+        self._connection: adbc_manager.Connection | None = None
+        try:
+            self._watch.call(lambda: self._connect(conninfo))
+            self.pid = self._server_process()
+            self._watch.connected(self.pid)
+            if not autocommit:
+                self.rollback()
+        except BaseException:
+            self._watch.end_with(self._disconnect)
+            raise
+
+    def _connect(self, conninfo: str) -> None:
+        self._connection = adbc.connect(conninfo, autocommit=self.autocommit)
+
+    def _disconnect(self) -> None:
+        """Close what `_connect` has opened, also when it opened it after its caller had given up."""
+        if self._connection is not None:
+            self._connection.close()
+
+    @property
+    def _connected(self) -> adbc_manager.Connection:
+        assert self._connection is not None, "_connect comes first"
+        return self._connection
+
+    def _server_process(self) -> int:
         with self.cursor() as cursor:
             cursor.execute("SELECT pg_backend_pid() AS pid")
-            self.pid: int = cursor.table()["pid"][0].as_py()
-        self._watch.connected(self.pid)
-        if not autocommit:
-            self.rollback()
+            return int(cursor.table()["pid"][0].as_py())
 
     @contextmanager
     def cursor(self) -> Iterator[ArrowCursor]:
         """Open a cursor, and close it at the end with its answer."""
-        cursor = self._connection.cursor()
+        cursor = self._connected.cursor()
         try:
             yield ArrowCursor(cursor, self._watch)
         finally:
@@ -124,12 +143,12 @@ class ArrowConnection:
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        self._watch.call(self._connection.rollback)
+        self._watch.call(self._connected.rollback)
 
     def close(self) -> None:
         """Close it, also when the server is gone."""
         with suppress(adbc_driver_manager.Error, psycopg.Error, OSError):
-            self._watch.call(self._connection.close)
+            self._watch.call(self._disconnect)
         self._watch.close()
 
 

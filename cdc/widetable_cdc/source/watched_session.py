@@ -79,6 +79,11 @@ class WatchedSession:
         self.pid = pid
         self._sockets = self._opened()
 
+    def end_with(self, work: Callable[[], None]) -> None:
+        """Do the work when the last call has ended. Nobody waits for it or gets its errors."""
+        self.close()
+        self._thread.submit(Task(work))
+
     def close(self) -> None:
         """Let go of the sockets. The client has closed its own."""
         for each in self._sockets:

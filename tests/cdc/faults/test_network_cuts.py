@@ -7,10 +7,12 @@ WIDETABLE_CUTS: cuts (default 8).
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -223,6 +225,27 @@ def test_a_session_ends_whose_socket_took_the_place_of_another_one(
         list(arrow_stream(arrow, cursor, "select 1 as one", "a statement").batches)
     arrow.close()
     wait_for(lambda: _sessions(shop) == 0)
+
+
+@pytest.mark.parametrize("how", list(Cut))
+def test_a_session_that_is_cut_while_it_opens_is_closed(
+    shop: SyncedDatabase, proxy: CutProxy, how: Cut
+) -> None:
+    """ADBC warns of each connection that nobody has closed, once it is collected."""
+    dsn = _job(shop, proxy).config.source.dsn
+    before = proxy.carried["down"]
+    open_arrow_session(dsn, "test").close()
+    length = proxy.carried["down"] - before
+    failed = 0
+    with warnings.catch_warnings(record=True, action="always") as warned:
+        for place in range(6):
+            proxy.cut("down", length * (place + 1) // 6 - 20, how)
+            failed += not _ends(lambda: open_arrow_session(dsn, "test").close())
+            proxy.heal()
+        wait_for(lambda: _sessions(shop) == 0)
+        gc.collect()
+    assert not [str(each.message) for each in warned]
+    assert failed > 3
 
 
 def _target(shop: SyncedDatabase) -> list[dict[str, Any]]:
