@@ -30,7 +30,7 @@ from widetable.kernels.arrow_buffers import (
 )
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.jit import kernel
-from widetable.kernels.take_capacity import check_capacity, check_capacity_of_rows
+from widetable.kernels.take_capacity import check_capacity
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 # Types that replace views in Arrow's take: they have 64-bit offsets, as a view has no limit of 2 GiB.
@@ -65,12 +65,8 @@ def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.Recor
     """Return rows of a batch with columns of any type, also views and run-end encoded ones, which Arrow's take refuses.
     Indices must be rows of the batch. Raises the errors of `take`.
     """
-    check_capacity_of_rows(batch, indices)
-    try:
-        return batch.take(pa.array(indices))
-    except pa.ArrowNotImplementedError:
-        columns = [take_any(column, indices) for column in batch.columns]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+    columns = [take_any(column, indices) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def take_any(array: ArrowArray, indices: npt.NDArray[np.int64]) -> ArrowArray:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
+from widetable.kernels.array_types import Positions
 from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import partition_numbers, partition_of
 from widetable.write.places import Places
@@ -29,20 +30,30 @@ def split_by_bucket(
     """Yield (bucket, its rows) for each bucket of the batch. places: assigns the buckets if the table's number of
     buckets does not determine them.
 
-    Partitions and buckets are sorted as one number, partition * 2^31 + bucket, with a stable
-    sort: rows of a bucket stay in arrival order. Each part is a copy, unless the batch has only one
-    bucket: then it is the batch itself.
+    Rows of a bucket stay in arrival order. Each part is a copy, unless the batch has only one bucket: then it is the
+    batch itself.
+    """
+    for bucket, rows in rows_by_bucket(row_batch, schema, places):
+        is_whole = len(rows) == row_batch.num_rows
+        yield bucket, row_batch if is_whole else row_batch.take(pa.array(rows))
+
+
+def rows_by_bucket(
+    row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
+) -> Iterator[tuple[BucketId, Positions]]:
+    """Yield (bucket, the numbers of its rows, ascending) for each bucket of the batch. places: as in `split_by_bucket`.
+
+    Partitions and buckets are sorted as one number, partition * 2^31 + bucket.
     """
     if not row_batch.num_rows:
         return
     groups = bucket_numbers(row_batch, schema, places.assign if places else None)
-    order = np.argsort(groups, kind="stable")
+    # numpy sorts numbers of 16 bits by radix.
+    is_small = groups.max() < 1 << 15
+    order = np.argsort(groups.astype(np.int16) if is_small else groups, kind="stable")
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    ends = [*starts[1:].tolist(), len(order)]
-    for start, end in zip(starts.tolist(), ends, strict=True):
-        bucket = bucket_of(row_batch, int(order[start]), groups, schema)
-        whole = len(starts) == 1
-        yield bucket, row_batch if whole else row_batch.take(pa.array(order[start:end]))
+    for rows in np.split(order, starts[1:]):
+        yield bucket_of(row_batch, int(rows[0]), groups, schema), rows
 
 
 def bucket_numbers(

@@ -49,12 +49,14 @@ class RowSource:
 
     Nothing is read ahead, except lists of dicts and columns of Python values, which are already
     Arrow arrays. The types are the caller's own, or the table's (see the module). sets: for dicts, the names of each,
-    by row over all batches; None for data in which each row has all columns.
+    by row over all batches; None for data in which each row has all columns. held: all batches, where the caller holds
+    them in memory as Arrow rows.
     """
 
     columns: tuple[str, ...] | None
     batches: Iterator[pa.RecordBatch]
     sets: RowSets | None = None
+    held: tuple[pa.RecordBatch, ...] = ()
 
 
 def row_source(data: Any, schema: TableSchema, single: str | None = None) -> RowSource:
@@ -96,7 +98,12 @@ def _at_once(data: Any, schema: TableSchema, single: str | None) -> RowSource | 
     if isinstance(arrow, _Rows):
         batches = arrow.to_batches() if isinstance(arrow, pa.Table) else arrow
         batches = [arrow] if isinstance(arrow, pa.RecordBatch) else batches
-        return RowSource(tuple(arrow.schema.names), (each for each in batches if each.num_rows))
+        filled = (each for each in batches if each.num_rows)
+        names = tuple(arrow.schema.names)
+        if isinstance(arrow, pa.RecordBatchReader):
+            return RowSource(names, filled)
+        in_memory = tuple(filled)
+        return RowSource(names, iter(in_memory), held=in_memory)
     if arrow is None and not (
         isinstance(data, np.ndarray)
         or _is_of(data, "pandas", *_PANDAS_VALUES)

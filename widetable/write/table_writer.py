@@ -24,9 +24,10 @@ Data files that were never committed are orphans; the cleaning of orphans remove
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
+from operator import not_
 from typing import Any, Final
 
 import pyarrow as pa
@@ -35,15 +36,17 @@ from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
-from widetable.format.row_budget import MIN_BYTES, pieces
+from widetable.format.row_budget import MIN_BYTES, check_row, memory_bytes, pieces, row_bytes
+from widetable.kernels.array_types import Positions
 from widetable.runtime.worker_thread import in_threads
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
-from widetable.write.bucket_split import split_by_bucket
+from widetable.write.bucket_split import rows_by_bucket, split_by_bucket
 from widetable.write.column_sets import ColumnCut, RowSets
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
+from widetable.write.held_rows import MOST_BATCHES, HeldRows, has_values_of
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.named_columns import NamedColumns
 from widetable.write.owned_columns import WriteColumns
@@ -54,7 +57,7 @@ from widetable.write.row_source import RowSource, row_source
 from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.write_batch import BatchNormalizer
-from widetable.write.write_buffer import WriteBuffer
+from widetable.write.write_buffer import FEW_BYTES, BufferedRun, WriteBuffer
 
 # A user's batch is processed in slices of this fraction of the budget, up to a maximum size; smaller slices would spill
 # few rows at a time.
@@ -97,6 +100,10 @@ class TableWriter:
         all_columns = state.options.get(opt.LEVEL0_COLUMNS) == "all"
         cuts = state.engine.mixes_records and not all_columns
         self._cut = ColumnCut(chosen.names) if cuts else None
+        self._columns = chosen.names
+        self._budget_bytes = budget_bytes
+        self._threads = threads
+        self._held: HeldRows | None = None
         self._buffer = WriteBuffer(
             schema, state.engine, chosen.names, budget_bytes, cuts=cuts, threads=threads
         )
@@ -126,13 +133,21 @@ class TableWriter:
         """
         self._check_open()
         try:
-            self.write_rows(row_source(data, self._state.schema))
+            self._write_rows(row_source(data, self._state.schema))
         except BaseException:
             self.abort()
             raise
 
-    def write_rows(self, source: RowSource) -> None:
-        """Add the rows of a source, as `write` does. The caller aborts the writer after an error."""
+    def write_source(self, source: RowSource) -> list[CommitMessage]:
+        """Write all rows of a source, and finish. Rows that the caller holds are sorted where they are (`held_rows`).
+        The caller aborts the writer after an error.
+        """
+        self._held = self._hold(source.held) if self._may_hold(source) else None
+        if self._held is None:
+            self._write_rows(source)
+        return self.finish()
+
+    def _write_rows(self, source: RowSource) -> None:
         if source.sets is not None and self._named is None:
             check_row_columns(self._state.schema, source.sets, self._normalizer.expected)
         first = 0
@@ -144,6 +159,39 @@ class TableWriter:
             for piece in pieces(rows, self._slice_bytes, rows.num_rows):
                 self._add(piece, sets and sets.slice(start, piece.num_rows))
                 start += piece.num_rows
+
+    def _may_hold(self, source: RowSource) -> bool:
+        """Return whether a source has so many rows in so few batches that it is worth its while."""
+        is_plain = self._named is None and self._changelog is None and self._normalizer.inserts_only
+        size = sum(map(memory_bytes, source.held)) if len(source.held) <= MOST_BATCHES else 0
+        return is_plain and size > FEW_BYTES
+
+    def _hold(self, batches: Sequence[pa.RecordBatch]) -> HeldRows | None:
+        """Number the rows of the caller's batches, and sort them; None if they cannot be held (`held_rows`).
+
+        The rows of buckets that cannot be sorted are in the buffer then.
+        """
+        for batch in batches:
+            self._normalizer.check_batch(batch)
+        in_place = HeldRows(self._state.schema, self._columns, batches)
+        for batch in batches:
+            for piece in pieces(batch, self._slice_bytes, batch.num_rows):
+                check_row(row_bytes(piece), self._budget_bytes, "a row that is written")
+                rows = self._normalizer.row_batch(piece)
+                if not has_values_of(rows, piece):
+                    return None
+                in_place.add(rows)
+        # `Places` numbers new keys in their order.
+        in_place.split(self._places_in, 1 if self._places else self._threads)
+        threads = in_place.sorting_threads(self._budget_bytes, self._threads)
+        if not threads:
+            return None
+        buckets = in_place.buckets()
+        are_sorted = in_threads(in_place.sort, buckets, threads, "sort")
+        for bucket in compress(buckets, map(not_, are_sorted)):
+            for rows in in_place.arrived(bucket, self._slice_bytes):
+                self._buffer.add(bucket, rows)
+        return in_place
 
     def _rows(
         self, batch: pa.RecordBatch, sets: RowSets | None, first: int
@@ -164,21 +212,24 @@ class TableWriter:
         """
         self._check_open()
         try:
-            buckets = self._buffer.buckets()
+            in_place = () if self._held is None else self._held.buckets()
+            threads = self._threads if in_place else self._buffer.threads
+            buckets = sorted([*in_place, *self._buffer.buckets()])
             # Messages come in this order, whichever thread is first.
             self._written.update((bucket, []) for bucket in buckets)
-            in_threads(self._write_bucket, buckets, self._buffer.threads, "write")
+            in_threads(self._write_bucket, buckets, threads, "write")
             changelog = {} if self._changelog is None else self._changelog.finish()
         except BaseException:
             self.abort()
             raise
         self._is_open = False
+        self._held = None
         self._buffer.release()
         return self._messages(changelog)
 
     def _write_bucket(self, bucket: BucketId) -> None:
         """Write the files of a bucket. Those that are complete are noted at once, for `abort`."""
-        for run in self._buffer.take(bucket):
+        for run in self._runs(bucket):
             writer = RollingWriter(
                 self._state,
                 bucket,
@@ -187,6 +238,13 @@ class TableWriter:
                 file_source=FILE_SOURCE_APPEND,
             )
             self._written[bucket] += writer.write_all(run.rows)
+
+    def _runs(self, bucket: BucketId) -> Iterator[BufferedRun]:
+        if self._held is None or bucket not in self._held:
+            yield from self._buffer.take(bucket)
+            return
+        piece_bytes = self._slice_bytes // self._threads
+        yield BufferedRun(self._columns, self._held.take(bucket, piece_bytes))
 
     def _messages(
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]
@@ -215,6 +273,7 @@ class TableWriter:
     def abort(self) -> None:
         """Remove temporary files, and the files of `finish`. Never call it after a commit of them was tried."""
         self._is_open = False
+        self._held = None
         self._buffer.release()
         if self._changelog is not None:
             self._changelog.abort()
@@ -246,6 +305,12 @@ class TableWriter:
         for bucket, part in split_by_bucket(rows, self._state.schema, self._places):
             self._check_place(bucket)
             yield bucket, part
+
+    def _places_in(self, rows: pa.RecordBatch) -> Iterator[tuple[BucketId, Positions]]:
+        """Yield the numbers of the rows by bucket. Raises as `_split` does."""
+        for bucket, places in rows_by_bucket(rows, self._state.schema, self._places):
+            self._check_place(bucket)
+            yield bucket, places
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -38,7 +38,7 @@ def _invalid(column: str, problem: str, expected: str, action: str) -> InvalidEr
 
 class BatchNormalizer:
     """Converts batches with one set of columns into row batches. Not thread-safe: calls get numbers in their order.
-    expected: the names of the columns of each batch.
+    expected: the names of the columns of each batch. inserts_only: all rows are +I, so no filter drops any.
 
     `records` and `normal_form` are separate because a changelog of producer `input` contains the records.
     """
@@ -54,6 +54,7 @@ class BatchNormalizer:
         self._fields = [schema.field(name) for name in columns.names]
         extra = () if columns.kind_column is None else (columns.kind_column,)
         self.expected = frozenset(columns.names + extra)
+        self.inserts_only = columns.kind_column is None
         options = schema.typed_options
         self._checked_rows = 0
         self._ignore_delete = options.get(opt.IGNORE_DELETE)

@@ -54,7 +54,7 @@ _MAX_SMALL_BATCHES: Final = 64
 _SMALL_BATCH_ROWS: Final = 64 << 10
 _OVERHEAD_BYTES_PER_COLUMN: Final = 200
 # As many are encoded in some ten milliseconds.
-_FEW_BYTES: Final = 4 << 20
+FEW_BYTES: Final = 4 << 20
 
 
 Run: TypeAlias = Iterator[pa.RecordBatch]
@@ -181,7 +181,7 @@ class WriteBuffer:
         The rows in memory are sorted in copies, bucket by bucket, which together are no larger than those of one
         bucket with all rows. Merges of spilled runs share their part of the budget.
         """
-        has_many = self._bytes > _FEW_BYTES or any(each.spills for each in self._buckets.values())
+        has_many = self._bytes > FEW_BYTES or any(each.spills for each in self._buckets.values())
         return self._most_threads if has_many else 1
 
     def buckets(self) -> list[BucketId]:

@@ -16,7 +16,7 @@ from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_write import write
 from widetable.storage.local import LocalFileIO
-from widetable.write import write_buffer
+from widetable.write import table_writer, write_buffer
 from widetable.write.rolling_writer import RollingWriter
 
 ROWS = 20_000
@@ -26,7 +26,8 @@ COLUMNS = {"id": "BIGINT", "v": "DOUBLE"}
 @pytest.fixture(autouse=True)
 def many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each write is one of many rows."""
-    monkeypatch.setattr(write_buffer, "_FEW_BYTES", 0)
+    for module in (table_writer, write_buffer):
+        monkeypatch.setattr(module, "FEW_BYTES", 0)
 
 
 def made(folder: Path, **options: str) -> wt.Table:
@@ -39,8 +40,14 @@ def rows(seed: int) -> pa.Table:
     return pa.table({"id": rng.permutation(ROWS), "v": rng.random(ROWS)})
 
 
-@pytest.mark.parametrize("buffer", ["256 mb", "1 mb"], ids=["in memory", "spilled"])
-def test_rows_and_order_of_buckets_are_those_of_one_thread(tmp_path: Path, buffer: str) -> None:
+@pytest.mark.parametrize(
+    ("is_held", "buffer"),
+    [(True, "256 mb"), (False, "256 mb"), (False, "1 mb")],
+    ids=["held", "in memory", "spilled"],
+)
+def test_rows_and_order_of_buckets_are_those_of_one_thread(
+    tmp_path: Path, is_held: bool, buffer: str
+) -> None:
     workers = set[int]()
     both = threading.Barrier(2, timeout=PATIENCE_SECONDS)
     write_all = RollingWriter.write_all
@@ -55,7 +62,7 @@ def test_rows_and_order_of_buckets_are_those_of_one_thread(tmp_path: Path, buffe
     table = made(tmp_path, **{"write-buffer-size": buffer})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RollingWriter, "write_all", meeting)
-        table.write(rows(1))
+        table.write(rows(1) if is_held else rows(1).to_reader())
     assert len(workers) == 2
     buckets = table.inspect.files()["bucket"].to_pylist()
     assert buckets == sorted(buckets)
@@ -65,20 +72,24 @@ def test_rows_and_order_of_buckets_are_those_of_one_thread(tmp_path: Path, buffe
     assert table.audit().ok
 
 
+@pytest.mark.parametrize("is_held", [True, False], ids=["held", "in memory"])
 @pytest.mark.parametrize("written", range(5))
-def test_a_failure_in_any_thread_leaves_no_file(tmp_path: Path, written: int) -> None:
+def test_a_failure_in_any_thread_leaves_no_file(
+    tmp_path: Path, written: int, is_held: bool
+) -> None:
     table = made(tmp_path)
     file_io = FaultyFileIO(LocalFileIO(fsync=False))
     file_io.fail("open_output", Fault.BEFORE, "/bucket-", skip=written)
     with pytest.raises(wt.StorageError):
-        write(OpenTable(table.path, file_io), rows(1))
+        write(OpenTable(table.path, file_io), rows(1) if is_held else rows(1).to_reader())
     assert not list(Path(table.path).rglob("*.parquet"))
     table.write(rows(1))
     assert table.scan().count() == ROWS
 
 
 def test_a_small_write_starts_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_buffer, "_FEW_BYTES", 4 << 20)
+    for module in (table_writer, write_buffer):
+        monkeypatch.setattr(module, "FEW_BYTES", 4 << 20)
     before = threading.active_count()
     seen = []
     write_all = RollingWriter.write_all

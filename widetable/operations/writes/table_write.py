@@ -232,8 +232,7 @@ def _written(
         threads=_THREADS,
     )
     with writer:
-        writer.write_rows(source)
-        return writer.finish()
+        return writer.write_source(source)
 
 
 def new_writer(

@@ -1,0 +1,250 @@
+"""Rows that the caller holds in memory: the files are those of rows that come by a reader, whatever they are like."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import widetable as wt
+from widetable.write import table_writer
+from widetable.write.held_rows import HeldRows
+from widetable.write.write_buffer import WriteBuffer
+
+ROWS = 600
+COLUMNS = {
+    "region": "STRING",
+    "id": "BIGINT",
+    "name": "STRING",
+    "v": "DOUBLE",
+    "amount": "DECIMAL(30, 2)",
+    "at": "TIMESTAMP(6)",
+    "marks": "ARRAY<INT>",
+    "raw": "BYTES",
+    "ok": "BOOLEAN",
+}
+ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "partial-update": {"fields.at.sequence-group": "v,amount"},
+    "aggregation": {
+        "fields.v.aggregate-function": "sum",
+        "fields.marks.aggregate-function": "collect",
+    },
+    "first-row": {},
+}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "one bucket": {"bucket": "1"},
+    "buckets": {"bucket": "3"},
+    "partitions": {"bucket": "2", "partition_by": ["region"]},
+    "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "250"},
+}
+
+
+@pytest.fixture(autouse=True)
+def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each write is one of many rows."""
+    monkeypatch.setattr(table_writer, "FEW_BYTES", 0)
+
+
+class _Paths:
+    """How many buckets were taken from where they lie, and how many from the buffer."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.held = self.buffered = 0
+        for owner, name in ((HeldRows, "held"), (WriteBuffer, "buffered")):
+            patch.setattr(owner, "take", self._counted(owner.take, name))
+
+    def _counted(self, take: Any, name: str) -> Any:
+        def counted(*arguments: Any) -> Any:
+            setattr(self, name, getattr(self, name) + 1)
+            return take(*arguments)
+
+        return counted
+
+
+@pytest.fixture
+def paths(monkeypatch: pytest.MonkeyPatch) -> _Paths:
+    return _Paths(monkeypatch)
+
+
+def made(folder: Path, name: str, engine: str = "deduplicate", **layout: Any) -> wt.Table:
+    options = {"merge-engine": engine, "write-only": "true", "widetable.fsync": "false"}
+    layout = {"bucket": "1", **ENGINES[engine], **layout}
+    partitions = layout.pop("partition_by", [])
+    return wt.Catalog(str(folder)).create_table(
+        f"db.{name}",
+        COLUMNS,
+        primary_key=["region", "id"],
+        partition_by=partitions,
+        options={**options, **layout},
+    )
+
+
+def rows(table: wt.Table, rng: random.Random, keys: list[int]) -> pa.Table:
+    """Rows of these keys in the table's own types, a third of the values null."""
+    count = len(keys)
+    bits = np.random.default_rng(rng.getrandbits(32))
+    start = datetime.datetime(2026, 1, 1)
+
+    def some(values: list[Any]) -> list[Any]:
+        return [None if rng.random() < 1 / 3 else value for value in values]
+
+    data = {
+        "region": ["eu" if key % 3 else "us" for key in keys],
+        "id": keys,
+        "name": some([rng.choice(["", "a", "long " * 9]) for _ in keys]),
+        "v": some(bits.integers(-(2**63), 2**63 - 1, count).view(np.float64).tolist()),
+        "amount": some([key * 7 for key in keys]),
+        "at": [start + datetime.timedelta(hours=rng.randrange(999)) for _ in keys],
+        "marks": some([[1] * (key % 4) for key in keys]),
+        "raw": some([bits.bytes(key % 5) for key in keys]),
+        "ok": some([key % 2 == 0 for key in keys]),
+    }
+    return pa.table(data, schema=table.scan().arrow_schema.remove_metadata())
+
+
+def in_batches(rng: random.Random, data: pa.Table, count: int) -> pa.Table:
+    ends = sorted(rng.choices(range(data.num_rows + 1), k=count - 1))
+    cuts = zip([0, *ends], [*ends, data.num_rows], strict=True)
+    return pa.concat_tables([data.slice(start, end - start) for start, end in cuts])
+
+
+def files_of(table: wt.Table) -> list[dict[str, Any]]:
+    """What the files say of their rows."""
+    names = [
+        "partition", "bucket", "rows", "write_columns", "min_key", "max_key",
+        "max_sequence_number", "min_sequence_number",
+    ]  # fmt: skip
+    files = table.inspect.files().select(names).to_pylist()
+    lowest = min(file["min_sequence_number"] for file in files)
+    return [
+        file | {name: file[name] - lowest for name in names if "sequence" in name} for file in files
+    ]
+
+
+def bits(data: pa.Table) -> pa.Table:
+    """Rows in the order of their keys, with numbers whose bits are compared: NaN is not equal to itself."""
+    column = data.schema.get_field_index("v")
+    numbers = pa.chunked_array([chunk.view(pa.int64()) for chunk in data["v"].chunks], pa.int64())
+    return data.set_column(column, "v", numbers).sort_by("id")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [1, 5])
+def test_files_are_those_of_the_same_rows_by_a_reader(
+    tmp_path: Path, rng: random.Random, paths: _Paths, engine: str, layout: str, count: int
+) -> None:
+    one, other = (made(tmp_path, name, engine, **LAYOUTS[layout]) for name in ("one", "other"))
+    keys = rng.sample(range(-ROWS, ROWS), ROWS)
+    data = in_batches(rng, rows(one, rng, keys), count)
+    one.write(data)
+    assert (paths.held > 0, paths.buffered) == (True, 0)
+    other.write(data.to_reader())
+    assert paths.buffered > 0
+    assert files_of(one) == files_of(other)
+    assert bits(one.scan().to_arrow()).equals(bits(other.scan().to_arrow()))
+    assert one.audit().ok
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_bucket_in_which_a_key_comes_twice_is_merged(
+    tmp_path: Path, rng: random.Random, paths: _Paths, engine: str
+) -> None:
+    one, other = (made(tmp_path, name, engine, bucket="4") for name in ("one", "other"))
+    keys = rng.sample(range(ROWS), ROWS)
+    data = in_batches(rng, rows(one, rng, [*keys, keys[0]]), 3)
+    one.write(data)
+    assert (paths.held, paths.buffered) == (3, 1)
+    other.write(data.to_reader())
+    assert bits(one.scan().to_arrow()).equals(bits(other.scan().to_arrow()))
+    assert one.scan().count() == ROWS
+
+
+def _with_kinds(data: pa.Table) -> pa.Table:
+    return data.append_column("_row_kind", pa.array(["+I"] * data.num_rows))
+
+
+def _without_sequence(data: pa.Table) -> pa.Table:
+    return data.set_column(5, "at", pa.nulls(data.num_rows, data["at"].type))
+
+
+BUFFERED: dict[str, Any] = {
+    "rows of which a value is cleared": _without_sequence,
+    "a reader": lambda data: data.to_reader(),
+    "rows of another type": lambda data: data.set_column(1, "id", data["id"].cast(pa.int32())),
+    "rows with kinds": _with_kinds,
+    "an iterator": lambda data: iter(data.to_batches()),
+}
+
+
+@pytest.mark.parametrize("form", BUFFERED)
+def test_what_cannot_be_held_goes_through_the_buffer(
+    tmp_path: Path, rng: random.Random, paths: _Paths, form: str
+) -> None:
+    table = made(tmp_path, "t", "partial-update")
+    data = rows(table, rng, list(range(ROWS)))
+    table.write(BUFFERED[form](data))
+    assert (paths.held, paths.buffered) == (0, 1)
+    assert table.scan().count() == ROWS
+
+
+def test_rows_in_very_many_batches_go_through_the_buffer(
+    tmp_path: Path, rng: random.Random, paths: _Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_writer, "MOST_BATCHES", 2)
+    table = made(tmp_path, "t")
+    data = rows(table, rng, list(range(ROWS)))
+    table.write(in_batches(rng, data, 9))
+    assert (paths.held, paths.buffered) == (0, 1)
+    assert table.scan().count() == ROWS
+
+
+def test_rows_whose_numbers_exceed_the_budget_go_through_the_buffer(
+    tmp_path: Path, paths: _Paths
+) -> None:
+    """68 bytes a row while they are sorted; a row of this table has eight."""
+    options = {"bucket": "1", "write-buffer-size": "1 mb", "write-only": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.n", {"id": "BIGINT"}, primary_key=["id"], options=options
+    )
+    for count, held in ((1 << 14, 0), (14_000, 1)):
+        table.write(pa.table({"id": np.arange(count)[::-1]}))
+        assert paths.held == held
+    assert table.scan().count() == 1 << 14
+
+
+def test_a_null_in_a_key_is_refused_and_leaves_no_file(tmp_path: Path, rng: random.Random) -> None:
+    table = made(tmp_path, "t")
+    data = rows(table, rng, list(range(ROWS)))
+    ids = pa.array([None, *range(1, ROWS)], pa.int64())
+    bad = data.set_column(1, pa.field("id", pa.int64()), ids)
+    with pytest.raises(wt.InvalidError, match=r"column 'id'.*null in 1 of 600 rows"):
+        table.write(bad)
+    assert not list(Path(table.path).rglob("*.parquet"))
+
+
+def test_a_batch_without_a_column_is_refused(tmp_path: Path, rng: random.Random) -> None:
+    table = made(tmp_path, "t")
+    data = rows(table, rng, list(range(ROWS)))
+    twice = data.append_column("v", data["v"])
+    with pytest.raises(wt.InvalidError, match="column 'v'"):
+        table.write(twice)
+    with pytest.raises(wt.InvalidError, match="column 'id'"):
+        table.write(data.drop_columns(["id"]))
+
+
+def test_slices_of_the_callers_rows_are_read_from_their_offsets(
+    tmp_path: Path, rng: random.Random, paths: _Paths
+) -> None:
+    table = made(tmp_path, "t", bucket="2")
+    data = rows(table, rng, rng.sample(range(ROWS), ROWS))
+    table.write(data.slice(123, 301))
+    assert paths.held
+    expected = data.slice(123, 301).cast(table.scan().arrow_schema)
+    assert bits(table.scan().to_arrow()).equals(bits(expected))
