@@ -31,7 +31,7 @@ from widetable.arguments import refused, shown, text
 from widetable.errors import InvalidError, UnsupportedError
 from widetable.format.row_budget import BATCH_BYTES, pieces
 from widetable.schema.table_schema import TableSchema
-from widetable.schema.types import MAX_NESTED, DataField
+from widetable.schema.types import MAX_NESTED, DataField, arrow_type
 from widetable.write.column_sets import RowSets
 from widetable.write.python_array import NO_ARRAY, python_array
 from widetable.write.safe_cast import python_cast
@@ -49,8 +49,8 @@ class RowSource:
 
     Nothing is read ahead, except lists of dicts and columns of Python values, which are already
     Arrow arrays. The types are the caller's own, or the table's (see the module). sets: for dicts, the names of each,
-    by row over all batches; None for data in which each row has all columns. held: all batches, where the caller holds
-    them in memory as Arrow rows.
+    by row over all batches; None for data in which each row has all columns. held: all batches, where they are in
+    memory as Arrow rows already.
     """
 
     columns: tuple[str, ...] | None
@@ -235,7 +235,7 @@ def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowS
             array = _arrow_values(values)
             if array is None:
                 array = _python_values(values, name, field)
-                if field is not None:
+                if field is not None and array.type != arrow_type(field.type):
                     of_python[len(names)] = field
         except NO_ARRAY as cause:
             raise _no_column(values, name, cause) from cause
@@ -249,8 +249,10 @@ def _of_columns(columns: Iterable[tuple[Any, Any]], schema: TableSchema) -> RowS
         names.append(name)
         arrays.append(array)
     rows = pa.Table.from_arrays(arrays, names=names)
-    batches = _in_types(rows, of_python) if of_python else iter(rows.to_batches())
-    return RowSource(tuple(names), batches)
+    if of_python:
+        return RowSource(tuple(names), _in_types(rows, of_python))
+    in_memory = tuple(rows.to_batches())
+    return RowSource(tuple(names), iter(in_memory), held=in_memory)
 
 
 def _in_types(rows: pa.Table, of_python: Mapping[int, DataField]) -> Iterator[pa.RecordBatch]:

@@ -152,6 +152,29 @@ def test_files_are_those_of_the_same_rows_by_a_reader(
     assert one.audit().ok
 
 
+HELD: dict[str, Any] = {
+    "a table": lambda data: data,
+    "a batch": lambda data: data.combine_chunks().to_batches()[0],
+    "a frame of pandas": lambda data: data.to_pandas(),
+    "a dict of arrays": lambda data: {name: data[name].to_numpy() for name in data.column_names},
+}
+
+
+@pytest.mark.parametrize("form", HELD)
+def test_rows_in_memory_are_held_in_each_form(tmp_path: Path, paths: _Paths, form: str) -> None:
+    columns = {"id": "BIGINT", "v": "DOUBLE", "n": "INT"}
+    options = {"bucket": "2", "write-only": "true"}
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.n", columns, primary_key=["id"], options=options
+    )
+    ids = np.random.default_rng(1).permutation(ROWS)
+    data = pa.table({"id": ids, "v": ids / 2, "n": ids.astype(np.int32)})
+    table.write(HELD[form](data))
+    assert (paths.held, paths.buffered) == (2, 0)
+    expected = data.sort_by("id").cast(table.scan().arrow_schema)
+    assert table.scan().to_arrow().sort_by("id").equals(expected)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_bucket_in_which_a_key_comes_twice_is_merged(
     tmp_path: Path, rng: random.Random, paths: _Paths, engine: str
