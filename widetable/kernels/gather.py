@@ -13,7 +13,8 @@ columns at once.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +31,13 @@ from widetable.kernels.arrow_buffers import (
 )
 from widetable.kernels.hidden_nulls import without_hidden_nulls
 from widetable.kernels.jit import kernel
-from widetable.kernels.take_capacity import check_capacity
+from widetable.kernels.row_widths import check_capacity, check_capacity_of_rows
 
 _WORDS = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 # Types that replace views in Arrow's take: they have 64-bit offsets, as a view has no limit of 2 GiB.
 PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+# For fewer, one call of Arrow for all columns is faster than a call for each.
+_FEW_ROWS: Final = 8192
 _NO_BITS = frozen(np.empty(0, np.uint8))
 
 
@@ -65,6 +68,10 @@ def take_rows(batch: pa.RecordBatch, indices: npt.NDArray[np.int64]) -> pa.Recor
     """Return rows of a batch with columns of any type, also views and run-end encoded ones, which Arrow's take refuses.
     Indices must be rows of the batch. Raises the errors of `take`.
     """
+    if len(indices) < _FEW_ROWS:
+        check_capacity_of_rows(batch, indices)
+        with suppress(pa.ArrowNotImplementedError):
+            return batch.take(pa.array(indices))
     columns = [take_any(column, indices) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 

@@ -6,18 +6,22 @@
                           bucket 1: 0 2 4              bucket 1: 4 0 2      k 1 7 9
 
 A buffer would copy the rows, spill the copies and merge what it has spilled. Here a row takes 4 bytes beside the
-caller's, for its number. To sort a bucket takes 64 bytes a row for a while.
+caller's, for its number, and 4 for its width where widths differ. To sort a bucket takes 56 bytes a row and twice its
+keys for a while.
+
+A piece of a file has all rows of its keys. Where a key comes twice, the merge engine collapses the rows of each piece.
 
 Three kinds of rows cannot be gathered from where they lie, and go through the buffer (`write_buffer`): those whose
-columns had to be cast or cleared, so that the table's values are not the caller's; those of a bucket in which a key
-comes twice, which need a merge; and those whose numbers would exceed the budget. Raises what `take_rows` raises.
+columns had to be cast or cleared, so that the table's values are not the caller's; those of a bucket in which the rows
+of one key fill a piece; and those whose numbers would exceed the budget. Raises what `take_rows` and the engine raise.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
-from typing import Any, Final, TypeAlias
+from itertools import accumulate, count, pairwise
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +29,15 @@ import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
 from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
-from widetable.format.row_budget import row_bytes, rows_within
+from widetable.format.row_budget import MAX_ROWS, row_bytes
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import ArrowArray, fixed_values
 from widetable.kernels.gather import take_rows
+from widetable.kernels.row_widths import Widths, row_widths, varies
 from widetable.kernels.sort_order import group_starts, sort_order
+from widetable.merge.engine import MergeEngine
 from widetable.merge.key_order import lanes_of_keys
+from widetable.merge.sorted_merge import collapse
 from widetable.runtime.worker_thread import in_threads
 from widetable.schema.row_kind import INSERT
 from widetable.schema.table_schema import SEQUENCE_NUMBER, TableSchema
@@ -40,8 +47,12 @@ RowNumbers: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 BucketSplit: TypeAlias = Callable[[pa.RecordBatch], Iterable[tuple[BucketId, Positions]]]
 
-_ROW_BYTES: Final = 4
-_SORTED_ROW_BYTES: Final = 64
+_NUMBER_BYTES: Final = 4
+_WIDTH_BYTES: Final = 4
+_MAX_WIDTH: Final = (1 << 32) - 1
+_SORTED_ROW_BYTES: Final = 56
+# Gathered, and as lanes.
+_KEY_COPIES: Final = 2
 # Each piece of a file is gathered from all of them.
 MOST_BATCHES: Final = 64
 
@@ -62,29 +73,58 @@ def _memory(array: ArrowArray) -> list[object]:
     return [array.offset, *(buffer and buffer.address for buffer in array.buffers())]
 
 
+def _widths(rows: pa.RecordBatch) -> Widths:
+    """Return the bytes of each row."""
+    varying = [column for column in rows.columns if varies(column.type)]
+    alike = sum((c.type.bit_width + 7) // 8 for c in rows.columns if not varies(c.type))
+    return sum(map(row_widths, varying), np.full(rows.num_rows, alike, np.int64))
+
+
+class _Pieces(NamedTuple):
+    """The rows of a bucket in order, those of one key as they arrived. cuts: where pieces begin, and the end."""
+
+    numbers: RowNumbers
+    cuts: list[int]
+    is_distinct: bool
+
+    def rows(self) -> Iterator[RowNumbers]:
+        return (self.numbers[start:end] for start, end in pairwise(self.cuts))
+
+
 class HeldRows:
     """The rows of some batches, all +I, split by bucket.
 
-    batches: of the caller, with the columns `names`. Add their rows in order, `split` them, `sort` each bucket, and
-    `take` those that are sorted. Not thread-safe, except that threads may sort and take different buckets.
+    batches: of the caller, with the columns `names`. piece_bytes: of the rows that are gathered at once. Add the rows
+    in order, `split` them, `sort` each bucket, and `take` those that are sorted. Not thread-safe, except that threads
+    may sort and take different buckets.
     """
 
     def __init__(
-        self, schema: TableSchema, names: Sequence[str], batches: Sequence[pa.RecordBatch]
+        self,
+        schema: TableSchema,
+        engine: MergeEngine,
+        names: Sequence[str],
+        batches: Sequence[pa.RecordBatch],
+        piece_bytes: int,
     ) -> None:
         self._schema = schema
+        self._engine = engine
         self._arrow = row_batch_schema(schema, names)
         columns = self._arrow.names[len(SYSTEM_FIELDS) :]
         self._batches = [batch.select(columns) for batch in batches]
-        self._row_bytes = max(map(row_bytes, self._batches))
+        self._piece_bytes = piece_bytes
         self._starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
         is_short = self._starts[-1] < 1 << 31
         self._number_type: type[np.signedinteger[Any]] = np.int32 if is_short else np.int64
+        has_widths = any(varies(field.type) for field in self._arrow)
+        self._widths = np.empty(self._starts[-1], np.uint32) if has_widths else None
+        self._row_bytes = max(map(row_bytes, self._batches))
         self._first_number = 0
         self._added = 0
-        self._pieces: list[pa.RecordBatch] = []
+        self._slices: list[pa.RecordBatch] = []
         self._parts: dict[BucketId, list[RowNumbers]] = {}
-        self._sorted: dict[BucketId, RowNumbers] = {}
+        self._key_bytes: Counter[BucketId] = Counter()
+        self._sorted: dict[BucketId, _Pieces] = {}
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add the next rows, in normal form, with the caller's own columns.
@@ -95,29 +135,42 @@ class HeldRows:
         if not self._added:
             self._first_number = int(numbers[0])
         assert numbers[-1] == self._first_number + self._added + rows.num_rows - 1, "one task"
-        self._pieces.append(rows.select(self._arrow.names[len(SYSTEM_FIELDS) :]))
-        self._added += rows.num_rows
+        columns = rows.select(self._arrow.names[len(SYSTEM_FIELDS) :])
+        end = self._added + rows.num_rows
+        if self._widths is not None:
+            self._widths[self._added : end] = np.minimum(_widths(columns), _MAX_WIDTH)
+        self._slices.append(columns)
+        self._added = end
 
     def split(self, split: BucketSplit, threads: int) -> None:
         """Split the rows by bucket. split: yields the places of a piece's rows by bucket, ascending."""
-        starts = np.cumsum([0, *(piece.num_rows for piece in self._pieces)])
+        starts = np.cumsum([0, *(piece.num_rows for piece in self._slices)])
+        key = list(self._schema.trimmed_primary_key)
 
-        def parts(number: int) -> list[tuple[BucketId, RowNumbers]]:
-            start, piece = starts[number], self._pieces[number]
+        def parts(number: int) -> list[tuple[BucketId, RowNumbers, int]]:
+            start, piece = starts[number], self._slices[number]
+            key_bytes = _widths(piece.select(key))
             return [
-                (bucket, (rows + start).astype(self._number_type)) for bucket, rows in split(piece)
+                (bucket, (rows + start).astype(self._number_type), int(key_bytes[rows].sum()))
+                for bucket, rows in split(piece)
             ]
 
-        for piece in in_threads(parts, range(len(self._pieces)), threads, "split"):
-            for bucket, numbers in piece:
+        for piece in in_threads(parts, range(len(self._slices)), threads, "split"):
+            for bucket, numbers, key_bytes in piece:
                 self._parts.setdefault(bucket, []).append(numbers)
-        self._pieces.clear()
+                self._key_bytes[bucket] += key_bytes
+        self._slices.clear()
 
     def sorting_threads(self, budget_bytes: int, most: int) -> int:
         """Return how many threads may sort at once within a budget; 0 if it is too small for one."""
-        sizes = sorted((sum(map(len, parts)) for parts in self._parts.values()), reverse=True)
-        left_bytes = budget_bytes - _ROW_BYTES * self._added
-        return sum(_SORTED_ROW_BYTES * size <= left_bytes for size in accumulate(sizes[:most]))
+        row_bytes = _NUMBER_BYTES if self._widths is None else _NUMBER_BYTES + _WIDTH_BYTES
+        left_bytes = budget_bytes - row_bytes * self._added
+        sizes = [
+            _SORTED_ROW_BYTES * sum(map(len, parts)) + _KEY_COPIES * self._key_bytes[bucket]
+            for bucket, parts in self._parts.items()
+        ]
+        sizes.sort(reverse=True)
+        return sum(size <= left_bytes for size in accumulate(sizes[:most]))
 
     def buckets(self) -> list[BucketId]:
         """Return the buckets with rows, in the order of their ids."""
@@ -127,36 +180,80 @@ class HeldRows:
         return bucket in self._parts
 
     def sort(self, bucket: BucketId) -> bool:
-        """Sort the rows of a bucket by their keys; return False, and leave them, if a key comes twice."""
+        """Sort the rows of a bucket by their keys; return False, and leave them, if those of one key fill a piece."""
         numbers = np.concatenate(self._parts[bucket])
         rows = numbers.astype(np.int64)
         key = list(self._schema.trimmed_primary_key)
         keys = [take_rows(batch.select(key), places) for batch, places in self._places(rows)]
         lanes = lanes_of_keys(self._schema, keys)
         order = sort_order(lanes, rows)
-        is_distinct = len(group_starts(lanes, order)) > len(order)
-        if is_distinct:
-            self._sorted[bucket] = numbers[order]
-            self._parts[bucket].clear()
-        return is_distinct
+        starts = group_starts(lanes, order)
+        is_distinct = len(starts) > len(order)
+        numbers = numbers[order]
+        before = self._bytes_before(numbers)
+        cuts = self._cuts(before)
+        if not is_distinct:
+            if np.diff(before[starts]).max() > self._piece_bytes:
+                return False
+            # A piece has all rows of its keys.
+            cuts = np.unique(starts[np.searchsorted(starts, cuts)])
+        self._sorted[bucket] = _Pieces(numbers, cuts.tolist(), is_distinct)
+        self._parts[bucket].clear()
+        return True
 
-    def arrived(self, bucket: BucketId, piece_bytes: int) -> Iterator[pa.RecordBatch]:
+    def _bytes_before(self, numbers: RowNumbers) -> npt.NDArray[np.float64]:
+        """Return the bytes before each row and behind the last one, float64[n + 1].
+
+        A row also takes a share of its piece, so that a piece has MAX_ROWS rows at most, however narrow they are.
+        """
+        share = self._piece_bytes / MAX_ROWS
+        widths = self._row_bytes if self._widths is None else self._widths[numbers]
+        before = np.zeros(len(numbers) + 1)
+        np.cumsum(np.broadcast_to(widths + share, len(numbers)), out=before[1:])
+        return before
+
+    def _cuts(self, before: npt.NDArray[np.float64]) -> Positions:
+        """Return where pieces begin, and the end. A piece is longer than its bytes by less than its last row."""
+        pieces = before[:-1] // self._piece_bytes
+        return np.append(np.flatnonzero(np.diff(pieces, prepend=-1)), len(pieces))
+
+    def arrived(self, bucket: BucketId) -> Iterator[pa.RecordBatch]:
         """Remove a bucket that is not sorted, and yield its rows as they arrived."""
-        return self._gathered(np.concatenate(self._parts.pop(bucket)), piece_bytes)
+        numbers = np.concatenate(self._parts.pop(bucket))
+        cuts = self._cuts(self._bytes_before(numbers)).tolist()
+        return map(self._gathered, _Pieces(numbers, cuts, is_distinct=False).rows())
 
-    def take(self, bucket: BucketId, piece_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Remove a sorted bucket, and yield its rows in the order of their keys."""
+    def take(self, bucket: BucketId) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Remove a sorted bucket, and yield its runs, oldest first: one for each layer (docs/decisions/0003).
+
+        Each has one row per key, in the order of keys, and must be consumed before the next is requested.
+        """
         del self._parts[bucket]
-        return self._gathered(self._sorted.pop(bucket), piece_bytes)
+        pieces = self._sorted.pop(bucket)
+        if pieces.is_distinct:
+            yield map(self._gathered, pieces.rows())
+            return
+        layers = [1]
+        for layer in count():
+            if layer == layers[0]:
+                return
+            yield self._layer(pieces, layer, layers)
 
-    def _gathered(self, rows: RowNumbers, piece_bytes: int) -> Iterator[pa.RecordBatch]:
-        count = rows_within(piece_bytes, self._row_bytes)
-        for first in range(0, len(rows), count):
-            piece = rows[first : first + count].astype(np.int64)
-            kinds = np.full(len(piece), INSERT, np.int8)
-            system = [pa.array(piece + self._first_number), pa.array(kinds)]
-            columns = self._values(piece).columns
-            yield pa.RecordBatch.from_arrays([*system, *columns], schema=self._arrow)
+    def _layer(self, pieces: _Pieces, layer: int, layers: list[int]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one layer, piece by piece. layers: becomes the number of layers, once the first is read."""
+        for rows in pieces.rows():
+            collapsed = collapse([self._gathered(rows)], self._schema, self._engine)
+            layers[0] = max(layers[0], len(collapsed))
+            if layer < len(collapsed):
+                yield collapsed[layer]
+
+    def _gathered(self, numbers: RowNumbers) -> pa.RecordBatch:
+        rows = numbers.astype(np.int64)
+        kinds = np.full(len(rows), INSERT, np.int8)
+        system = [pa.array(rows + self._first_number), pa.array(kinds)]
+        return pa.RecordBatch.from_arrays(
+            [*system, *self._values(rows).columns], schema=self._arrow
+        )
 
     def _values(self, rows: Positions) -> pa.RecordBatch:
         """Return rows of any batches in this order: taken batch by batch, then put in order."""

@@ -162,7 +162,8 @@ class TableWriter:
 
     def _may_hold(self, source: RowSource) -> bool:
         """Return whether a source has so many rows in so few batches that it is worth its while."""
-        is_plain = self._named is None and self._changelog is None and self._normalizer.inserts_only
+        is_plain = source.sets is None and self._named is None and self._changelog is None
+        is_plain = is_plain and self._normalizer.inserts_only
         size = sum(map(memory_bytes, source.held)) if len(source.held) <= MOST_BATCHES else 0
         return is_plain and size > FEW_BYTES
 
@@ -173,7 +174,13 @@ class TableWriter:
         """
         for batch in batches:
             self._normalizer.check_batch(batch)
-        in_place = HeldRows(self._state.schema, self._columns, batches)
+        in_place = HeldRows(
+            self._state.schema,
+            self._state.engine,
+            self._columns,
+            batches,
+            self._slice_bytes // self._threads,
+        )
         for batch in batches:
             for piece in pieces(batch, self._slice_bytes, batch.num_rows):
                 check_row(row_bytes(piece), self._budget_bytes, "a row that is written")
@@ -189,7 +196,7 @@ class TableWriter:
         buckets = in_place.buckets()
         are_sorted = in_threads(in_place.sort, buckets, threads, "sort")
         for bucket in compress(buckets, map(not_, are_sorted)):
-            for rows in in_place.arrived(bucket, self._slice_bytes):
+            for rows in in_place.arrived(bucket):
                 self._buffer.add(bucket, rows)
         return in_place
 
@@ -243,8 +250,8 @@ class TableWriter:
         if self._held is None or bucket not in self._held:
             yield from self._buffer.take(bucket)
             return
-        piece_bytes = self._slice_bytes // self._threads
-        yield BufferedRun(self._columns, self._held.take(bucket, piece_bytes))
+        for rows in self._held.take(bucket):
+            yield BufferedRun(self._columns, rows)
 
     def _messages(
         self, changelog: Mapping[BucketId, tuple[DataFileMeta, ...]]

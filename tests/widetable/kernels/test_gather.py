@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widetable.kernels.gather import take
+from widetable.kernels import gather
+from widetable.kernels.gather import take, take_rows
 
 WIDE = st.integers(-(10**38) + 1, 10**38 - 1).map(decimal.Decimal)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -96,3 +97,22 @@ def test_chunks_may_have_dictionaries_of_their_own() -> None:
         None,
         "b",
     ]
+
+
+@pytest.mark.parametrize("few_rows", [0, 1 << 20], ids=["column by column", "at once"])
+def test_rows_of_all_types_are_taken(few_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gather, "_FEW_ROWS", few_rows)
+    texts = pa.array(["a", None, "ccc", "dd"])
+    columns = {
+        "number": pa.array([1, None, 3, 4]),
+        "text": texts,
+        "view": texts.cast(pa.string_view()),
+        "code": texts.dictionary_encode(),
+        "list": pa.array([[1], None, [], [2, 3]]),
+    }
+    batch = pa.record_batch(columns).slice(1)
+    for indices in ([2, 0, 1, 0], [0, 1, 2], []):
+        taken = take_rows(batch, np.array(indices, np.int64))
+        taken.validate(full=True)
+        assert taken.schema == batch.schema
+        assert taken.to_pylist() == [batch.to_pylist()[index] for index in indices]

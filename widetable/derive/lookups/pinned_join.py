@@ -36,7 +36,7 @@ from widetable.errors import NotFoundError
 from widetable.format.row_budget import BATCH_BYTES, RowBudget, memory_bytes, row_bytes, rows_within
 from widetable.kernels.arrow_buffers import one_array
 from widetable.kernels.gather import take_rows
-from widetable.kernels.take_capacity import check_capacity_of_rows
+from widetable.kernels.row_widths import check_capacity_of_rows
 from widetable.messages.error_code import ErrorCode
 from widetable.operations.queries.kept_lookups import KeptLookups, PinnedSnapshot
 from widetable.operations.queries.lookup_view import Matches

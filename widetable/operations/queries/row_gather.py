@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from widetable.errors import InvalidError
 from widetable.kernels.gather import take
-from widetable.kernels.take_capacity import check_capacity_of_rows
+from widetable.kernels.row_widths import check_capacity_of_rows
 from widetable.messages.counted import counted
 
 Numbers = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from widetable.kernels.gather import take, take_rows
-from widetable.kernels.take_capacity import _text_bytes, check_capacity
+from widetable.kernels.row_widths import check_capacity, row_widths
 
 OLD, NEW = 25, 26
 TEXT = "x" * (8 << 20)
@@ -59,4 +59,4 @@ def test_bytes_are_those_of_each_row(rng: random.Random) -> None:
         array = pa.array(rows, pa.list_(pa.struct([("s", pa.string())])))
         first = rng.randrange(len(rows))
         expected = [sum(len(e["s"] or "") for e in row or []) for row in rows[first:]]
-        assert _text_bytes(array.slice(first)).tolist() == expected
+        assert row_widths(array.slice(first), texts_only=True).tolist() == expected

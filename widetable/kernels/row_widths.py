@@ -1,10 +1,12 @@
-"""Check whether the texts of chosen rows fit into one array, whose 32-bit offsets hold 2 GiB, as Arrow does from 26 on.
+"""The bytes of each row of a column, and whether the texts of chosen rows fit into one array.
 
-Older versions overflow silently (observed with 25.0.1): 300 rows of 8 MiB get negative offsets, 600 of them wrong ones
-that look valid. In: an array, rows of it, -1 for none. Raises pyarrow.ArrowInvalid, as Arrow 26 does.
+    [["ab", "c"], null, ["d"]]      texts alone 3 0 1
+    {a: "xy", b: 7}                 texts alone 2, with numbers 10 for a 64-bit 7
 
-The limit is per array: where several columns are taken each has its own. Views and 64-bit
-offsets have none.
+An array holds 2 GiB of texts, because its offsets have 32 bits. The limit is per array: where several columns are taken
+each has its own. Views and 64-bit offsets have none. Older versions of Arrow than 26 overflow silently (observed with
+25.0.1): 300 rows of 8 MiB get negative offsets, 600 of them wrong ones that look valid. Pure. In: an array, rows of it,
+-1 for none. Raises pyarrow.ArrowInvalid, as Arrow 26 does.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, chunks_of
+
+Widths = npt.NDArray[np.int64]
 
 _SAYS_SO: Final = 26
 _ARROW: Final = int(pa.__version__.split(".")[0])
@@ -35,7 +39,7 @@ def check_capacity(
         return
     if column.get_total_buffer_size() * len(indices) <= _MAX_BYTES:
         return  # any choice fits
-    sizes = np.concatenate([_text_bytes(chunk) for chunk in chunks_of(column)])
+    sizes = np.concatenate([row_widths(chunk, texts_only=True) for chunk in chunks_of(column)])
     if int(sizes[indices[indices >= 0]].sum()) > _MAX_BYTES:
         raise pa.ArrowInvalid("Take operation overflowed binary array capacity")
 
@@ -55,33 +59,33 @@ def _has_text(kind: pa.DataType) -> bool:
     return any(_has_text(kind.field(number).type) for number in range(kind.num_fields))
 
 
-def _text_bytes(array: ArrowArray) -> npt.NDArray[np.int64]:
-    """Return the bytes of the texts in each row.
+def varies(kind: pa.DataType) -> bool:
+    """Return whether values of a type differ in their size. Types of one size have a `bit_width`."""
+    try:
+        return not kind.bit_width
+    except ValueError:
+        return True
 
-    [["ab", "c"], null, ["d"]]      3 0 1
-    {a: "xy", b: "z"}               3
-    """
+
+def row_widths(array: ArrowArray, *, texts_only: bool = False) -> Widths:
+    """Return int64[n], without validity and offsets. array: of a table's types. texts_only: numbers count nothing."""
     kind, none = array.type, np.zeros(len(array), np.int64)
     if not len(array):
         return none
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return _between(_offsets(array))
+        return np.diff(_offsets(array))
     if pa.types.is_struct(kind):
-        parts = [_text_bytes(array.field(number)) for number in range(kind.num_fields)]
-        return sum(parts, none)
+        fields = (array.field(number) for number in range(kind.num_fields))
+        return sum((row_widths(field, texts_only=texts_only) for field in fields), none)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         values = [array.values] if pa.types.is_list(kind) else [array.keys, array.items]
-        parts = [_text_bytes(value) for value in values]
+        parts = [row_widths(value, texts_only=texts_only) for value in values]
         # The bytes before each item, so that the bytes of a list are the difference of two of them.
         sums = np.append(0, np.cumsum(sum(parts[1:], parts[0])))
-        return _between(sums[_offsets(array)])
-    return none
+        return np.diff(sums[_offsets(array)])
+    return none if texts_only or varies(kind) else none + (kind.bit_width + 7) // 8
 
 
-def _offsets(array: ArrowArray) -> npt.NDArray[np.int64]:
+def _offsets(array: ArrowArray) -> Widths:
     offsets = np.frombuffer(array.buffers()[1], np.int32)
     return offsets[array.offset : array.offset + len(array) + 1].astype(np.int64)
-
-
-def _between(ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return ends[1:] - ends[:-1]
