@@ -1,7 +1,7 @@
 """The bytes of each row of a column, and whether the texts of chosen rows fit into one array.
 
-    [["ab", "c"], null, ["d"]]      texts alone 3 0 1
-    {a: "xy", b: 7}                 texts alone 2, with numbers 10 for a 64-bit 7
+    [["ab", "c"], null, ["d"]]      texts alone 3 0 1, all 15 4 9: each list and each text has an offset of 4 bytes
+    {a: "xy", b: 7}                 texts alone 2, all 14 for a 64-bit 7
 
 An array holds 2 GiB of texts, because its offsets have 32 bits. The limit is per array: where several columns are taken
 each has its own. Views and 64-bit offsets have none. Older versions of Arrow than 26 overflow silently (observed with
@@ -21,6 +21,7 @@ from widetable.kernels.arrow_buffers import ArrowArray, ArrowColumn, chunks_of
 
 Widths = npt.NDArray[np.int64]
 
+_OFFSET_BYTES: Final = 4
 _SAYS_SO: Final = 26
 _ARROW: Final = int(pa.__version__.split(".")[0])
 _MAX_BYTES: Final = (1 << 31) - 1
@@ -68,22 +69,34 @@ def varies(kind: pa.DataType) -> bool:
 
 
 def row_widths(array: ArrowArray, *, texts_only: bool = False) -> Widths:
-    """Return int64[n], without validity and offsets. array: of a table's types. texts_only: numbers count nothing."""
+    """Return int64[n], without validity. array: of a table's own types. texts_only: without numbers and offsets."""
     kind, none = array.type, np.zeros(len(array), np.int64)
+    offset_bytes = 0 if texts_only else _OFFSET_BYTES
     if not len(array):
         return none
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return np.diff(_offsets(array))
+        return np.diff(_offsets(array)) + offset_bytes
     if pa.types.is_struct(kind):
         fields = (array.field(number) for number in range(kind.num_fields))
         return sum((row_widths(field, texts_only=texts_only) for field in fields), none)
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         values = [array.values] if pa.types.is_list(kind) else [array.keys, array.items]
-        parts = [row_widths(value, texts_only=texts_only) for value in values]
-        # The bytes before each item, so that the bytes of a list are the difference of two of them.
-        sums = np.append(0, np.cumsum(sum(parts[1:], parts[0])))
-        return np.diff(sums[_offsets(array)])
+        items = (_items_widths(value, _offsets(array), texts_only=texts_only) for value in values)
+        return sum(items, none + offset_bytes)
     return none if texts_only or varies(kind) else none + (kind.bit_width + 7) // 8
+
+
+def _items_widths(items: ArrowArray, offsets: Widths, *, texts_only: bool) -> Widths:
+    """Return the bytes of the items of each list. items: of all lists of the column; those of a slice are some of
+    them.
+    """
+    if not varies(items.type):
+        return np.diff(offsets) * (0 if texts_only else (items.type.bit_width + 7) // 8)
+    first = int(offsets[0])
+    widths = row_widths(items.slice(first, int(offsets[-1]) - first), texts_only=texts_only)
+    # The bytes before each item, so that the bytes of a list are the difference of two of them.
+    before = np.append(0, np.cumsum(widths))
+    return np.diff(before[offsets - first])
 
 
 def _offsets(array: ArrowArray) -> Widths:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, count, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_id import BucketId
 from widetable.format.row_batch import SYSTEM_FIELDS, row_batch_schema
-from widetable.format.row_budget import MAX_ROWS, row_bytes
+from widetable.format.row_budget import MAX_ROWS, memory_bytes, row_bytes
 from widetable.kernels.array_types import Positions
 from widetable.kernels.arrow_buffers import ArrowArray, fixed_values
 from widetable.kernels.gather import take_rows
@@ -49,6 +49,8 @@ BucketSplit: TypeAlias = Callable[[pa.RecordBatch], Iterable[tuple[BucketId, Pos
 
 _NUMBER_BYTES: Final = 4
 _WIDTH_BYTES: Final = 4
+# Of the columns that rows get here: sequence number and row kind.
+_SYSTEM_BYTES: Final = 9
 _MAX_WIDTH: Final = (1 << 32) - 1
 _SORTED_ROW_BYTES: Final = 56
 # Gathered, and as lanes.
@@ -77,6 +79,7 @@ def _widths(rows: pa.RecordBatch) -> Widths:
     """Return the bytes of each row."""
     varying = [column for column in rows.columns if varies(column.type)]
     alike = sum((c.type.bit_width + 7) // 8 for c in rows.columns if not varies(c.type))
+    alike += rows.num_columns // 8  # whether they are null
     return sum(map(row_widths, varying), np.full(rows.num_rows, alike, np.int64))
 
 
@@ -87,8 +90,15 @@ class _Pieces(NamedTuple):
     cuts: list[int]
     is_distinct: bool
 
+    def piece(self, number: int) -> RowNumbers:
+        return self.numbers[self.cuts[number] : self.cuts[number + 1]]
+
     def rows(self) -> Iterator[RowNumbers]:
-        return (self.numbers[start:end] for start, end in pairwise(self.cuts))
+        return map(self.piece, range(len(self.cuts) - 1))
+
+
+# By the number of a piece: how many layers come behind its first one, and these, or none of them.
+_LaterLayers: TypeAlias = dict[int, tuple[int, list[pa.RecordBatch]]]
 
 
 class HeldRows:
@@ -118,7 +128,7 @@ class HeldRows:
         self._number_type: type[np.signedinteger[Any]] = np.int32 if is_short else np.int64
         has_widths = any(varies(field.type) for field in self._arrow)
         self._widths = np.empty(self._starts[-1], np.uint32) if has_widths else None
-        self._row_bytes = max(map(row_bytes, self._batches))
+        self._row_bytes = _SYSTEM_BYTES + max(map(row_bytes, self._batches))
         self._first_number = 0
         self._added = 0
         self._slices: list[pa.RecordBatch] = []
@@ -138,7 +148,8 @@ class HeldRows:
         columns = rows.select(self._arrow.names[len(SYSTEM_FIELDS) :])
         end = self._added + rows.num_rows
         if self._widths is not None:
-            self._widths[self._added : end] = np.minimum(_widths(columns), _MAX_WIDTH)
+            widths = _widths(columns) + _SYSTEM_BYTES
+            self._widths[self._added : end] = np.minimum(widths, _MAX_WIDTH)
         self._slices.append(columns)
         self._added = end
 
@@ -233,19 +244,30 @@ class HeldRows:
         if pieces.is_distinct:
             yield map(self._gathered, pieces.rows())
             return
-        layers = [1]
-        for layer in count():
-            if layer == layers[0]:
-                return
-            yield self._layer(pieces, layer, layers)
+        later: _LaterLayers = {}
+        yield self._first_layer(pieces, later)
+        for layer in range(max((layers for layers, _ in later.values()), default=0)):
+            yield self._later_layer(pieces, layer, later)
 
-    def _layer(self, pieces: _Pieces, layer: int, layers: list[int]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one layer, piece by piece. layers: becomes the number of layers, once the first is read."""
-        for rows in pieces.rows():
-            collapsed = collapse([self._gathered(rows)], self._schema, self._engine)
-            layers[0] = max(layers[0], len(collapsed))
-            if layer < len(collapsed):
-                yield collapsed[layer]
+    def _first_layer(self, pieces: _Pieces, later: _LaterLayers) -> Iterator[pa.RecordBatch]:
+        """Yield the first layer. later: takes the others of each piece: how many, and them too while they are few."""
+        left_bytes = self._piece_bytes
+        for number, rows in enumerate(pieces.rows()):
+            first, *others = collapse([self._gathered(rows)], self._schema, self._engine)
+            left_bytes -= sum(map(memory_bytes, others))
+            if others:
+                later[number] = len(others), others if left_bytes >= 0 else []
+            yield first
+
+    def _later_layer(
+        self, pieces: _Pieces, layer: int, later: _LaterLayers
+    ) -> Iterator[pa.RecordBatch]:
+        for number, (layers, kept) in later.items():
+            if layer < layers:
+                yield (kept or self._others(pieces.piece(number)))[layer]
+
+    def _others(self, rows: RowNumbers) -> list[pa.RecordBatch]:
+        return collapse([self._gathered(rows)], self._schema, self._engine)[1:]
 
     def _gathered(self, numbers: RowNumbers) -> pa.RecordBatch:
         rows = numbers.astype(np.int64)

@@ -214,6 +214,58 @@ def test_keys_that_come_again_are_collapsed_as_in_the_buffer(
     assert one.scan().count() == len(set(keys))
 
 
+@pytest.mark.parametrize("engine", ["partial-update by a sequence", "functions of a group"])
+def test_later_layers_that_are_not_kept_are_made_again(
+    tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    made_again = []
+    others = HeldRows._others
+
+    def counted(self: HeldRows, numbers: Any) -> list[pa.RecordBatch]:
+        made_again.append(len(numbers))
+        return others(self, numbers)
+
+    monkeypatch.setattr(HeldRows, "_others", counted)
+    monkeypatch.setattr(table_writer, "_MAX_SLICE_BYTES", 1)
+    one, other = (made(tmp_path, name, engine) for name in ("one", "other"))
+    data = in_batches(rng, rows(one, rng, rng.choices(range(ROWS // 3), k=ROWS)), 3)
+    one.write(data)
+    assert made_again
+    other.write(data.to_reader())
+    assert files_of(one) == files_of(other)
+    assert bits(one.scan().to_arrow()).equals(bits(other.scan().to_arrow()))
+
+
+@pytest.mark.parametrize("texts", [1, 60])
+def test_rows_of_nulls_and_lists_fill_pieces_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: int
+) -> None:
+    """Offsets take memory, and a slice of a list column has the items of the whole column below it."""
+    sizes = []
+    gathered = HeldRows._gathered
+
+    def measured(self: HeldRows, numbers: Any) -> pa.RecordBatch:
+        rows = gathered(self, numbers)
+        sizes.append(rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(HeldRows, "_gathered", measured)
+    names = [f"t{number}" for number in range(texts)]
+    table = wt.Catalog(str(tmp_path)).create_table(
+        "db.n",
+        {"id": "BIGINT", "e": "ARRAY<FLOAT>", **dict.fromkeys(names, "STRING")},
+        primary_key=["id"],
+        options={"bucket": "2", "write-only": "true", "write-buffer-size": "1 mb"},
+    )
+    ids = np.arange(4000)
+    lists = pa.array([[1.5] * (number % 9) for number in ids], pa.list_(pa.float32()))
+    data = pa.table({"id": ids, "e": lists, **dict.fromkeys(names, pa.nulls(4000, pa.string()))})
+    table.write(data)
+    assert len(sizes) > 3
+    assert max(sizes) < (32 << 10) + 400
+    assert table.scan().to_arrow().sort_by("id")["e"].to_pylist() == lists.to_pylist()
+
+
 def test_a_bucket_whose_rows_are_of_one_key_goes_through_the_buffer(
     tmp_path: Path, rng: random.Random, paths: _Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
