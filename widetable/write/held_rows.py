@@ -160,9 +160,15 @@ class HeldRows:
 
         def parts(number: int) -> list[tuple[BucketId, RowNumbers, int]]:
             start, piece = starts[number], self._slices[number]
-            key_bytes = _widths(piece.select(key))
+            keys = piece.select(key)
+            are_alike = not any(varies(column.type) for column in keys.columns)
+            widths = _widths(keys.slice(0, 1) if are_alike else keys)
             return [
-                (bucket, (rows + start).astype(self._number_type), int(key_bytes[rows].sum()))
+                (
+                    bucket,
+                    (rows + start).astype(self._number_type),
+                    int(widths[0] * len(rows) if are_alike else widths[rows].sum()),
+                )
                 for bucket, rows in split(piece)
             ]
 
@@ -215,18 +221,19 @@ class HeldRows:
     def _bytes_before(self, numbers: RowNumbers) -> npt.NDArray[np.float64]:
         """Return the bytes before each row and behind the last one, float64[n + 1].
 
-        A row also takes a share of its piece, so that a piece has MAX_ROWS rows at most, however narrow they are.
+        A row takes a share of its piece at least, so that a piece has MAX_ROWS rows at most, however narrow they are.
         """
         share = self._piece_bytes / MAX_ROWS
-        widths = self._row_bytes if self._widths is None else self._widths[numbers]
+        if self._widths is None:
+            return np.arange(len(numbers) + 1, dtype=np.float64) * max(self._row_bytes, share)
         before = np.zeros(len(numbers) + 1)
-        np.cumsum(np.broadcast_to(widths + share, len(numbers)), out=before[1:])
+        np.cumsum(np.maximum(self._widths[numbers], share), out=before[1:])
         return before
 
     def _cuts(self, before: npt.NDArray[np.float64]) -> Positions:
         """Return where pieces begin, and the end. A piece is longer than its bytes by less than its last row."""
-        pieces = before[:-1] // self._piece_bytes
-        return np.append(np.flatnonzero(np.diff(pieces, prepend=-1)), len(pieces))
+        marks = np.arange(0, before[-1], self._piece_bytes)
+        return np.unique([*np.searchsorted(before[:-1], marks).tolist(), len(before) - 1])
 
     def arrived(self, bucket: BucketId) -> Iterator[pa.RecordBatch]:
         """Remove a bucket that is not sorted, and yield its rows as they arrived."""
