@@ -237,7 +237,8 @@ def test_a_session_that_is_cut_while_it_opens_is_closed(
     open_arrow_session(dsn, "test").close()
     length = proxy.carried["down"] - before
     failed = 0
-    with warnings.catch_warnings(record=True, action="always") as warned:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         for place in range(6):
             proxy.cut("down", length * (place + 1) // 6 - 20, how)
             failed += not _ends(lambda: open_arrow_session(dsn, "test").close())

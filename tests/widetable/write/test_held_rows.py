@@ -88,6 +88,21 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> _Paths:
     return _Paths(monkeypatch)
 
 
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bytes of each piece that was gathered."""
+    noted: list[int] = []
+    gathered = HeldRows._gathered
+
+    def measured(self: HeldRows, numbers: Any) -> pa.RecordBatch:
+        rows = gathered(self, numbers)
+        noted.append(rows.nbytes)
+        return rows
+
+    monkeypatch.setattr(HeldRows, "_gathered", measured)
+    return noted
+
+
 def made(folder: Path, name: str, engine: str = "deduplicate", **layout: Any) -> wt.Table:
     options = {"merge-engine": engine, "write-only": "true", "widetable.fsync": "false"}
     layout = {"bucket": "1", **{**ENGINES, **ORDERED}[engine], **layout}
@@ -238,18 +253,9 @@ def test_later_layers_that_are_not_kept_are_made_again(
 
 @pytest.mark.parametrize("texts", [1, 60])
 def test_rows_of_nulls_and_lists_fill_pieces_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, texts: int
+    tmp_path: Path, sizes: list[int], texts: int
 ) -> None:
     """Offsets take memory, and a slice of a list column has the items of the whole column below it."""
-    sizes = []
-    gathered = HeldRows._gathered
-
-    def measured(self: HeldRows, numbers: Any) -> pa.RecordBatch:
-        rows = gathered(self, numbers)
-        sizes.append(rows.nbytes)
-        return rows
-
-    monkeypatch.setattr(HeldRows, "_gathered", measured)
     names = [f"t{number}" for number in range(texts)]
     table = wt.Catalog(str(tmp_path)).create_table(
         "db.n",
@@ -283,20 +289,11 @@ def test_a_bucket_whose_rows_are_of_one_key_goes_through_the_buffer(
 def test_no_piece_is_larger_than_its_bytes_and_a_row(
     tmp_path: Path,
     rng: random.Random,
-    monkeypatch: pytest.MonkeyPatch,
+    sizes: list[int],
     count: int,
     repeats: bool,
 ) -> None:
     """Wide rows that lie apart come side by side once they are sorted."""
-    sizes = []
-    gathered = HeldRows._gathered
-
-    def measured(self: HeldRows, numbers: Any) -> pa.RecordBatch:
-        rows = gathered(self, numbers)
-        sizes.append(rows.nbytes)
-        return rows
-
-    monkeypatch.setattr(HeldRows, "_gathered", measured)
     options = {"bucket": "2", "write-only": "true", "write-buffer-size": "2 mb"}
     columns = {"id": "BIGINT", "docs": "ARRAY<STRING>"}
     table = wt.Catalog(str(tmp_path)).create_table(
