@@ -118,7 +118,7 @@ def test_other_storages(scheme: str) -> None:
             use(f"{scheme}://bucket/path")
 
 
-def test_tables_whose_key_is_missing_or_lacks_the_partition_are_not_made(tmp_path: Path) -> None:
+def test_tables_whose_key_lacks_the_partition_are_not_made(tmp_path: Path) -> None:
     catalog = wt.Catalog(tmp_path)
     with pytest.raises(wt.InvalidError, match="primary_key"):
         catalog.create_table("db.t", COLUMNS, primary_key=[])

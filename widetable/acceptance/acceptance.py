@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from widetable.acceptance import (
+    append_rules,
     barrier_rules,
     derived_rules,
     function_change,
@@ -143,7 +144,16 @@ CHECKS: Final = (
         (Use.READ, Use.MAINTAIN),
         supported.check_buckets_are_read,
     ),
-    Check("no primary key (an append table)", (Use.LOOK_UP, *_FILES), supported.check_has_key),
+    Check(
+        "no primary key (an append table)",
+        (Use.LOOK_UP, Use.RESCALE, Use.JOIN),
+        supported.check_has_key,
+    ),
+    Check(
+        "an option that needs a primary key, in an append table",
+        (*_MADE, *_FILES),
+        append_rules.check_append,
+    ),
     Check(
         "a primary key without the partition columns",
         (Use.LOOK_UP, Use.WRITE),
@@ -284,7 +294,7 @@ CHECKS: Final = (
         supported.check_changelog_expires,
     ),
     Check(
-        "no primary key, or data files in another directory",
+        "data files in another directory",
         (Use.AUDIT,),
         supported.check_auditable,
     ),

@@ -84,14 +84,16 @@ def check_buckets_are_read(schema: TableSchema) -> None:
 
 
 def check_buckets_take_rows(schema: TableSchema) -> None:
-    """Refuse rows for a table where this version cannot tell to which bucket they belong."""
+    """Refuse rows for a table where this version cannot tell to which bucket they belong. In an append table -1 means
+    that they belong to none.
+    """
     if schema.num_buckets != _DYNAMIC:
         check_fixed_buckets(schema)
 
 
 def check_one_writer(schema: TableSchema) -> None:
     """Refuse several writers of dynamic buckets: they would put one new key into several buckets."""
-    if schema.num_buckets < 1:
+    if schema.has_key and schema.num_buckets < 1:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
             found=f"{schema.num_buckets} (dynamic buckets), and a commit of several tasks",
@@ -101,20 +103,21 @@ def check_one_writer(schema: TableSchema) -> None:
 
 
 def check_has_key(schema: TableSchema) -> None:
-    """Refuse all but scans of append tables: their rows have no key to be merged, found or changed by."""
-    if not schema.primary_keys:
+    """Refuse append tables, whose rows have no key by which they could be found, merged or moved."""
+    if not schema.has_key:
         raise UnsupportedError(
             "primary key",
             found="none (an append table)",
             expected="a table with a primary key",
-            action="Scan the table, or read its changes; write it with another client.",
+            action="Scan the table, or read its changes. For rows that are found or replaced by a key, make a table "
+            "with a primary key.",
         )
 
 
 def check_key_has_partition(schema: TableSchema) -> None:
     """Refuse key lookups in tables whose key lacks the partition (cross-partition upsert)."""
     missing = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if missing:
+    if missing and schema.has_key:
         raise UnsupportedError(
             "primary key",
             found=f"a key without the partition column {', '.join(missing)}",
@@ -186,21 +189,19 @@ def check_changelog_expires(schema: TableSchema) -> None:
 
 
 def is_auditable(schema: TableSchema) -> bool:
-    """Return whether the laws of a table are known, and its files lie in its bucket directories."""
-    return bool(schema.primary_keys) and _OTHER_DIRECTORY not in schema.options
+    """Return whether the files of a table lie in its bucket directories."""
+    return _OTHER_DIRECTORY not in schema.options
 
 
 def check_auditable(schema: TableSchema) -> None:
-    """Refuse a table whose laws are unknown, or whose files the audit would not find."""
-    if is_auditable(schema):
-        return
-    directory = schema.options.get(_OTHER_DIRECTORY)
-    raise UnsupportedError(
-        f"option {_OTHER_DIRECTORY!r}" if schema.primary_keys else "primary key",
-        found=repr(directory) if schema.primary_keys else "none (an append table)",
-        expected="a table with a primary key, its files in its bucket directories",
-        action="Audit the table with another client.",
-    )
+    """Refuse a table whose files the audit would not find."""
+    if not is_auditable(schema):
+        raise UnsupportedError(
+            f"option {_OTHER_DIRECTORY!r}",
+            found=repr(schema.options[_OTHER_DIRECTORY]),
+            expected="a table with its files in its bucket directories",
+            action="Audit the table with another client.",
+        )
 
 
 def _unsupported(subject: str, actual: str, expected: str) -> UnsupportedError:

@@ -9,6 +9,8 @@ contents of the two files. It may be "yes" where the rows would be equal, never 
     no common column      yes: a row wins whole     no
     a common column       yes                       yes, unless its function gives equal values in any order
 
+An append table with buckets is like deduplicate, one without is never dependent.
+
 Raises what the engine raises for wrong options.
 """
 
@@ -37,7 +39,12 @@ UNKNOWN: Final = Values(None, has_deletes=True)
 
 @once_per_object
 def ordered_ids(schema: TableSchema) -> frozenset[int] | None:
-    """Return field ids of the columns in which the later of two adds decides; None where whole rows win."""
+    """Return field ids of the columns in which the later of two adds decides; None where whole rows win.
+
+    Rows of an append table that lie anywhere have no order; those of a bucket are read in the order of commits.
+    """
+    if schema.has_free_rows:
+        return frozenset()
     names = engine_of(schema).ordered_columns(schema)
     return None if names is None else frozenset(schema.field(name).id for name in names)
 

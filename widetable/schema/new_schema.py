@@ -40,7 +40,7 @@ _ALIAS: Final = re.compile(r"(?P<name>.*?)(?:(?P<not>\s+NOT)?\s+NULL)?", re.DOTA
 def new_schema(
     arrow: pa.Schema,
     *,
-    primary_key: Sequence[str],
+    primary_key: Sequence[str] | None,
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
@@ -49,10 +49,11 @@ def new_schema(
 
         dt DATE, id BIGINT, r ROW<a INT, b STRING>, v INT    ids 0, 1, 2 (a: 3, b: 4), 5
 
-    No rule is checked: the caller accepts the schema before it is published. The uuid tells this table from a later one
-    with its name.
+    primary_key: None for an append table. No rule is checked: the caller accepts the schema before it is published. The
+    uuid tells this table from a later one with its name.
     """
-    primary_key = names(primary_key, "primary_key")
+    primary_key = () if primary_key is None else names(primary_key, "primary_key")
+    written_out = opt.WRITTEN_OUT if primary_key else opt.WRITTEN_OUT_OF_APPEND
     next_id, fields = 0, []
     for column in arrow_schema(arrow, "schema"):
         nullable = column.nullable and column.name not in primary_key
@@ -66,7 +67,7 @@ def new_schema(
         highest_field_id=next_id - 1,
         partition_keys=names(partition_by, "partition_by"),
         primary_keys=primary_key,
-        options={**opt.WRITTEN_OUT, **option_texts(options, "options")},
+        options={**written_out, **option_texts(options, "options")},
         comment=None if comment is None else text(comment, "comment"),
         time_millis=now_millis(),
         uuid=str(uuid.uuid4()),

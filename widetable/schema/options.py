@@ -25,7 +25,9 @@ BUCKET: Final = Option[int](
     "buckets per partition",
     "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is created without "
     "the option gets 1, which its schema records. If it is absent from a schema, or -1, buckets are dynamic: a key "
-    "stays in its first bucket, which an index records. -2 (postponed): such a table can be read, but not written.",
+    "stays in its first bucket, which an index records. -2 (postponed): such a table can be read, but not written. In "
+    "an append table -1, the default, means no buckets: any file of a partition may hold any row. A number needs "
+    "`bucket-key`; the rows of a bucket keep their order then.",
     immutable=True,
     least=-2,
 )
@@ -49,7 +51,8 @@ DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
 BUCKET_KEY: Final = Option[tuple[str, ...]].names(
     "bucket-key",
     (),
-    "Columns whose values are hashed, in this order; by default the primary key without the partition columns.",
+    "Columns whose values are hashed, in this order; by default the primary key without the partition columns. An "
+    "append table with buckets needs it.",
     immutable=True,
 )
 BUCKET_FUNCTION: Final = Option[str].enum(
@@ -250,6 +253,15 @@ WRITE_BUFFER_SIZE: Final = Option[int].memory_size(
     "Memory that a writer or a compaction may fill with rows before it spills, or works key range by key range.",
     least=1 << 10,
 )
+COMPACTION_MIN_FILE_NUM: Final = Option[int](
+    "compaction.min.file-num",
+    "integer",
+    5,
+    "files",
+    "Number of small files of similar size, in a partition or bucket of an append table, that are rewritten as one. "
+    "Small is less than seven tenths of `target-file-size`.",
+    least=2,
+)
 FILE_COMPRESSION: Final = Option[str].enum(
     "file.compression",
     "zstd",
@@ -384,3 +396,5 @@ class TableOptions:
 
 # Options that a new table gets by default, because Paimon interprets their absence differently.
 WRITTEN_OUT: Final[Mapping[str, str]] = {BUCKET.key: "1"}
+# The same for an append table: any file may hold any row.
+WRITTEN_OUT_OF_APPEND: Final[Mapping[str, str]] = {BUCKET.key: "-1"}

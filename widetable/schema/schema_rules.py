@@ -83,15 +83,8 @@ def check_keys(schema: TableSchema) -> None:
     """Check the primary key and the partition columns.
 
     With a partition column outside of the key, one key could have rows in several partitions. Paimon
-    calls this cross-partition updates, and uses a global index for it: UnsupportedError.
+    calls this cross-partition updates, and uses a global index for it: UnsupportedError. An append table has no key.
     """
-    if not schema.primary_keys:
-        raise _invalid(
-            "primary_key",
-            "no column",
-            "one column or more",
-            "Name the columns that identify a row.",
-        )
     for what, keys in (
         ("primary_key", schema.primary_keys),
         ("partition_by", schema.partition_keys),
@@ -107,7 +100,7 @@ def check_keys(schema: TableSchema) -> None:
                     "Use another key column.",
                 )
     outside = [name for name in schema.partition_keys if name not in schema.primary_keys]
-    if outside:
+    if outside and schema.has_key:
         raise UnsupportedError(
             "primary_key",
             found=f"a key without the partition columns {outside}",
@@ -118,7 +111,7 @@ def check_keys(schema: TableSchema) -> None:
     # values are checked with each batch.
     for name in schema.partition_keys:
         partition_directory(name, schema.typed_options.get(opt.PARTITION_DEFAULT_NAME))
-    if not schema.trimmed_primary_key:
+    if schema.has_key and not schema.trimmed_primary_key:
         raise _invalid(
             "primary_key",
             "only partition columns",
@@ -172,7 +165,9 @@ def check_bucket_keys(schema: TableSchema) -> None:
     """Check the columns that are hashed. All rows of a key must be in one bucket, so these belong to the key,
     but not to the partition, where their values are constant. `mod` takes the remainder of a single number.
     """
-    if schema.num_buckets == -1 and opt.BUCKET_KEY.key in schema.options:
+    if not schema.has_key:
+        _check_bucket_keys_of_append(schema)
+    elif schema.num_buckets == -1 and opt.BUCKET_KEY.key in schema.options:
         raise _invalid(
             f"option {opt.BUCKET_KEY.key!r}",
             "dynamic buckets (bucket = -1)",
@@ -180,7 +175,7 @@ def check_bucket_keys(schema: TableSchema) -> None:
             "Remove it: dynamic buckets use the whole key.",
         )
     for name in schema.bucket_keys:
-        if name not in schema.trimmed_primary_key:
+        if schema.has_key and name not in schema.trimmed_primary_key:
             raise _invalid(
                 "option 'bucket-key'",
                 f"the column {name!r}",
@@ -195,6 +190,29 @@ def check_bucket_keys(schema: TableSchema) -> None:
                 f"mod over {types}",
                 "a single INT or BIGINT bucket key",
                 "Use `default`.",
+            )
+
+
+def _check_bucket_keys_of_append(schema: TableSchema) -> None:
+    """Check the bucket key of an append table: it has one if, and only if, it has buckets."""
+    option = f"option {opt.BUCKET_KEY.key!r}"
+    if bool(schema.bucket_keys) != (schema.num_buckets > 0):
+        has_buckets = schema.num_buckets > 0
+        raise _invalid(
+            option,
+            "no column" if has_buckets else f"{list(schema.bucket_keys)}, and bucket = -1",
+            "columns whose values say in which bucket a row lies"
+            if has_buckets
+            else "no bucket key",
+            "Name them, or set bucket = -1: an append table has buckets and their key, or neither.",
+        )
+    _check_once(option, schema.bucket_keys)
+    for name in schema.bucket_keys:
+        _check_there(schema, option, name, "Correct the column's name.")
+        if name in schema.partition_keys or schema.field(name).type.is_nested:
+            kind = "a partition column" if name in schema.partition_keys else "a nested type"
+            raise _invalid(
+                option, f"{name!r}, {kind}", "plain columns besides the partition", "Choose others."
             )
 
 

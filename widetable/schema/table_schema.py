@@ -92,11 +92,10 @@ class TableSchema:
 
     uuid: that of the first schema of a table created here, on disk under `widetable.uuid`, which other clients ignore.
 
-    id: 0, 1, ..: the number in the file's name. highest_field_id: that of all versions so far; a new
-    column gets the next id, so the id of a dropped column is never reused. primary_keys: () for
-    Paimon's append tables, which can be read, but not written. options: as on disk, with Paimon's old
-    keys; code uses `typed_options`. time_millis: creation time, epoch. digest: that of the bytes of
-    its file, to tell it from another schema with its id; None: it was not read from a file.
+    id: 0, 1, ..: the number in the file's name. highest_field_id: that of all versions so far; a new column gets the
+    next id, so the id of a dropped column is never reused. primary_keys: () for an append table (`has_key`). options:
+    as on disk, with Paimon's old keys; code uses `typed_options`. time_millis: creation time, epoch. digest: that of
+    the bytes of its file, to tell it from another schema with its id; None: it was not read from a file.
     """
 
     id: int
@@ -175,6 +174,20 @@ class TableSchema:
             return self.names
         return tuple(self.field(name).name for name in names(columns, "columns"))
 
+    @property
+    def has_key(self) -> bool:
+        """Whether rows have a key by which they are merged. False for an append table, which keeps each row that is
+        written.
+        """
+        return bool(self.primary_keys)
+
+    @property
+    def has_free_rows(self) -> bool:
+        """Whether any file of a partition may hold any row: append tables without a number of buckets. All files of a
+        partition are in bucket 0 then, and their rows have no order.
+        """
+        return not self.primary_keys and self.num_buckets == -1
+
     @derived_value
     def trimmed_primary_key(self) -> tuple[str, ...]:
         """The primary key without partition columns, in primary key order: the sort order of files
@@ -189,7 +202,7 @@ class TableSchema:
 
     @derived_value
     def num_buckets(self) -> int:
-        """The number of buckets. -1: dynamic, Paimon's default; -2: postponed (`check_fixed_buckets`)."""
+        """The number of buckets. -1: dynamic, or none in an append table; -2: postponed (`check_fixed_buckets`)."""
         return self.typed_options.get(opt.BUCKET)
 
     @derived_value

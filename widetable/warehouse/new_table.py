@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from widetable.acceptance.acceptance import Use, accept
-from widetable.arguments import flag
+from widetable.arguments import flag, names
 from widetable.commit.snapshots.lost_snapshots import remaining_file
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.derive.widening.widen_schema import widened_columns
@@ -33,13 +33,13 @@ def create_table(
     | Mapping[str, pa.DataType | str]
     | Sequence[pa.Field | tuple[str, pa.DataType | str]],
     *,
-    primary_key: Sequence[str],
+    primary_key: Sequence[str] | None = None,
     partition_by: Sequence[str] = (),
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
     if_not_exists: bool = False,
 ) -> Table:
-    """Make a table. Key columns become NOT NULL.
+    """Make a table. Key columns become NOT NULL. Without a key it is an append table, as for logs.
 
     A type that Paimon does not have becomes the next wider one: uint8, uint16 and uint32 the next signed integer, half
     floats FLOAT, lists of a fixed size ARRAY, without their size. uint64 is refused: give int64 or decimal128(20, 0).
@@ -51,8 +51,8 @@ def create_table(
     schema : pyarrow.Schema, dict or list
         The columns in order; a dict of name to type, and a list of fields or of pairs of name and type, also do. A type
         may be a text of Paimon's SQL, such as `VARCHAR(100) NOT NULL`; Arrow's names, such as `binary`, come first.
-    primary_key : list of str
-        The columns that identify a row, one or more.
+    primary_key : list of str, default None
+        The columns that identify a row, one or more. None: an append table, which keeps each row that is written.
     partition_by : list of str, default ()
         The partition columns.
     options : dict of str to str, default None
@@ -92,13 +92,20 @@ def _checked_schema(
     columns: pa.Schema
     | Mapping[str, pa.DataType | str]
     | Sequence[pa.Field | tuple[str, pa.DataType | str]],
-    primary_key: Sequence[str],
+    primary_key: Sequence[str] | None,
     partition_by: Sequence[str],
     options: Mapping[str, str] | None,
     comment: str | None,
 ) -> TableSchema:
     """Return the first schema of a table. All that is wrong is found here, before anything is written."""
     fields, texts = arrow_schema(columns, "schema"), option_texts(options, "options")
+    if primary_key is not None and not names(primary_key, "primary_key"):
+        raise InvalidError(
+            "primary_key",
+            found="no column",
+            expected="one column or more, or None for an append table",
+            action="Name the columns that identify a row, or leave the argument out.",
+        )
 
     def schema_of(dim: str) -> TableSchema:
         return catalog.table(dim).schema

@@ -59,6 +59,7 @@ REFUSED: dict[str, tuple[TableSchema, TableSchema] | TableSchema] = {
     "check_rows_are_read": table({"branch": "b"}),
     "check_buckets_are_read": table({"bucket": "0"}),
     "check_has_key": table(primary_keys=(), partition_keys=()),
+    "check_append": table({"bucket": "-1", "merge-engine": "partial-update"}, primary_keys=()),
     "check_key_has_partition": table(primary_keys=("k",)),
     "check_values": table({"write-buffer-size": "q"}),
     "check_zone": table(
