@@ -1,7 +1,7 @@
 """Compute the bucket of each row of a batch, by the table's bucket key and bucket function.
 
 Source: Paimon `KeyAndBucketExtractor`, `BucketFunction`; format.md section 6. In: a batch that has
-the bucket key columns in their current Arrow types, without nulls; out: int32 bucket ids in row
+the bucket key columns in their current Arrow types; out: int32 bucket ids in row
 order. Raises UnsupportedError for a table or a file whose buckets are dynamic.
 
 The bare BinaryRow of the key is hashed, so a bucket depends on the layout of the types
@@ -30,8 +30,10 @@ def bucket_ids(
     batch: pa.RecordBatch, schema: TableSchema, count: int | None = None
 ) -> NDArray[np.int32]:
     """Return int32[n]: each from 0 to below the number of buckets. count: that of a partition or file, from 1; None:
-    the table's.
+    the table's. Free rows of an append table are all in bucket 0.
     """
+    if schema.has_free_rows:
+        return np.zeros(batch.num_rows, np.int32)
     check_fixed_buckets(schema, count)
     count = schema.num_buckets if count is None else count
     if count == 1:
@@ -58,7 +60,8 @@ def _default(batch: pa.RecordBatch, schema: TableSchema, count: int) -> NDArray[
 
 def _mod(batch: pa.RecordBatch, schema: TableSchema, count: int) -> NDArray[np.int32]:
     (name,) = schema.bucket_keys
-    values = batch.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    # Paimon reads the bits of the field of a BinaryRow, which are 0 for null.
+    values = batch.column(name).cast(pa.int64()).fill_null(0).to_numpy()
     return mod_bucket(values, count)
 
 

@@ -193,9 +193,12 @@ class DataFile:
     def row_group_key_ranges(self) -> list[KeyRange]:
         """Return the number of rows and the bounds of the keys of each row group, in file order."""
         schema = self._table_schema
-        keys = [schema.field(name) for name in schema.trimmed_primary_key]
+        return self.row_group_ranges([schema.field(name) for name in schema.trimmed_primary_key])
+
+    def row_group_ranges(self, columns: Sequence[DataField]) -> list[KeyRange]:
+        """Return the same for any columns of an append table; in other tables only the key is bounded."""
         with mapped_errors(self._path):
-            return self._stored.key_ranges(keys)
+            return self._stored.key_ranges(columns)
 
     def close(self) -> None:
         """Close the file; batches that were returned stay valid."""

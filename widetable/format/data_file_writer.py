@@ -1,8 +1,9 @@
-"""Write one Parquet data file from sorted row batches, and return its DataFileMeta.
+"""Write one Parquet data file from row batches, and return its DataFileMeta. Rows with a key are sorted by it.
 
 On disk: never change (Paimon `KeyValueDataFileWriter`, `ParquetSchemaConverter`; format.md section 7):
 
     columns   = [_KEY_<trimmed key>..] _SEQUENCE_NUMBER _VALUE_KIND <table columns in schema order>
+                append table: <table columns in schema order>, rows in the order of writing
     id        = the column's id; _KEY_c: 1073741823 + id of c; _SEQUENCE_NUMBER 2147483646; _VALUE_KIND 2147483645;
                 at depth d (from 1) of column or field i: element and map value 536870911 + 1024 i + d,
                 map key 536870911 - 1024 i - d
@@ -30,17 +31,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from widetable.errors import InvalidError, StorageError
 from widetable.format.arrow_version import LATER_OPTIONS, check_times
-from widetable.format.binary_row import encode_rows, with_arity
-from widetable.format.column_stats import KeyStats, value_stats
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.footer_seal import UNSEALED, sealed
 from widetable.format.int96 import marked_tail, stored_column, stored_field
@@ -57,14 +53,13 @@ from widetable.format.parquet_layout import (
 from widetable.format.row_batch import column_or_nulls, in_schema_order, row_batch_schema
 from widetable.format.row_budget import row_bytes, rows_within
 from widetable.format.tail_buffer import TailBuffer
+from widetable.format.written_facts import AppendedFacts, KeyedFacts, WrittenFacts
 from widetable.kernels.hidden_nulls import without_hidden_nulls
-from widetable.kernels.key_lanes import key_lanes
 from widetable.messages.counted import counted
 from widetable.runtime.machine_clock import now_millis
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
-from widetable.schema.row_kind import is_retraction
-from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.schema.table_schema import TableSchema
 from widetable.storage.file_io import FileIO
 from widetable.storage.leftover import delete_leftover
 
@@ -73,7 +68,8 @@ class DataFileWriter:
     """Writes one file; call either `close` or `abort` at the end.
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
-    before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. codec: by default that of
+    before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. bounded: columns of an
+    append table whose bounds are recorded in any case. codec: by default that of
     data files. page_bytes: of a page before it is compressed. The file appears at `path` while it is written;
     no snapshot names it before it is committed.
 
@@ -91,6 +87,7 @@ class DataFileWriter:
         *,
         key_columns: bool = False,
         repeated_keys: bool = False,
+        bounded: Sequence[str] = (),
         codec: str | None = None,
         page_bytes: int = PAGE_BYTES,
     ) -> None:
@@ -103,12 +100,12 @@ class DataFileWriter:
         self._key_columns = key_columns
         names = in_schema_order(schema, [*columns, *schema.required_names])
         self._batch_schema = row_batch_schema(schema, names)
-        self._file_schema = file_schema(schema, names, key_columns=key_columns)
+        self._repeats_key = key_columns and schema.has_key
+        self._file_schema = file_schema(schema, names, key_columns=self._repeats_key)
         budget_bytes = options.get(opt.WRITE_BUFFER_SIZE)
         self._full_group_bytes = row_group_bytes(len(self._file_schema), budget_bytes)
         self._groups = 0
         self._key = schema.trimmed_primary_key
-        self._key_types = [schema.field(name).type for name in self._key]
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -118,7 +115,12 @@ class DataFileWriter:
         self._parquet: pq.ParquetWriter | None = None
         self._tail: TailBuffer | None = None
         self._has_int96 = False
-        self._facts = _WrittenFacts(self._key, self._key_types, repeated_keys=repeated_keys)
+        self._footers: list[pq.FileMetaData] = []
+        self._facts: WrittenFacts = (
+            KeyedFacts(schema, repeated_keys=repeated_keys)
+            if schema.has_key
+            else AppendedFacts(schema, bounded)
+        )
 
     @property
     def size_bytes(self) -> int:
@@ -188,16 +190,15 @@ class DataFileWriter:
             file_size = self._out.tell()
             self._out.close()
         self._file_io.sync(self._path)
-        stats, stats_columns = value_stats(len(self._schema.fields), old_readers=self._key_columns)
-        facts = self._facts
+        facts = self._facts.meta(self._footers[-1], old_readers=self._key_columns)
         return DataFileMeta(
             file_name=self._path.rpartition("/")[2],
             file_size=file_size,
-            row_count=facts.rows,
-            min_key=facts.key_row(facts.first_key),
-            max_key=facts.key_row(facts.last_key),
-            key_stats=facts.key_stats.build(),
-            value_stats=stats,
+            row_count=self._facts.rows,
+            min_key=facts.min_key,
+            max_key=facts.max_key,
+            key_stats=facts.key_stats,
+            value_stats=facts.value_stats,
             min_sequence_number=facts.min_sequence_number,
             max_sequence_number=facts.max_sequence_number,
             schema_id=self._schema.id,
@@ -205,7 +206,7 @@ class DataFileWriter:
             creation_time_millis=_local_wall_clock_millis(),
             delete_row_count=facts.delete_rows,
             file_source=file_source,
-            value_stats_cols=stats_columns,
+            value_stats_cols=facts.value_stats_columns,
         )
 
     def abort(self) -> None:
@@ -265,11 +266,11 @@ class DataFileWriter:
         group = pa.Table.from_arrays(shown, schema=self._batch_schema)
         # The file is opened late, because the first row group decides which columns get a dictionary.
         parquet = self._parquet or self._open(group)
-        if self._key_columns:
+        if self._repeats_key:
             keys = [group.column(name) for name in self._key]
             group = pa.Table.from_arrays([*keys, *group.columns], schema=self._file_schema)
         else:
-            group = group.cast(self._file_schema)
+            group = group.select(self._file_schema.names).cast(self._file_schema)
         if self._has_int96:
             columns = [stored_column(column) for column in group.columns]
             group = pa.Table.from_arrays(columns, schema=parquet.schema)
@@ -296,77 +297,15 @@ class DataFileWriter:
                 compression=codec,
                 compression_level=level,
                 use_dictionary=dictionary_columns(first_group) or False,
-                write_statistics=statistics_columns(schema, self._key),
+                write_statistics=statistics_columns(schema, self._facts.bounded),
                 write_page_checksum=True,
                 data_page_size=self._page_bytes,
                 **LATER_OPTIONS,
                 store_decimal_as_integer=True,
                 store_schema=False,
+                metadata_collector=self._footers,
             )
         return self._parquet
-
-
-class _WrittenFacts:
-    """The facts about the rows for the meta, collected batch by batch.
-
-    Their size is constant, except one minimum and maximum per batch and key column: no rows are kept,
-    only the first and the last key.
-    """
-
-    def __init__(
-        self, key: Sequence[str], key_types: Sequence[Any], *, repeated_keys: bool
-    ) -> None:
-        self._repeated_keys = repeated_keys
-        self._key = key
-        self._key_types = key_types
-        self.rows = 0
-        self.delete_rows = 0
-        self.min_sequence_number = 0
-        self.max_sequence_number = 0
-        self.key_stats = KeyStats(key_types)
-        self.first_key: list[pa.Array] = []
-        self.last_key: list[pa.Array] = []
-
-    def add(self, batch: pa.RecordBatch, path: str) -> None:
-        keys = [batch.column(name) for name in self._key]
-        self._check_order(keys, path)
-        numbers = pc.min_max(batch.column(SEQUENCE_NUMBER))
-        low, high = numbers["min"].as_py(), numbers["max"].as_py()
-        self.min_sequence_number = min(low, self.min_sequence_number) if self.rows else low
-        self.max_sequence_number = max(high, self.max_sequence_number) if self.rows else high
-        kinds = batch.column(VALUE_KIND).to_numpy(zero_copy_only=False)
-        self.delete_rows += int(np.count_nonzero(is_retraction(kinds)))
-        self.key_stats.add(keys)
-        if not self.rows:
-            self.first_key = [key.slice(0, 1) for key in keys]
-        self.last_key = [key.slice(len(key) - 1) for key in keys]
-        self.rows += batch.num_rows
-
-    def key_row(self, key: Sequence[pa.Array]) -> bytes:
-        return with_arity(encode_rows(key, self._key_types).row(0), len(key))
-
-    def _check_order(self, keys: list[pa.Array], path: str) -> None:
-        """Raise unless keys ascend, within the batch and from the batch before; strictly, or not (format.md T2)."""
-        if self.last_key:
-            keys = [
-                pa.concat_arrays([last, key]) for last, key in zip(self.last_key, keys, strict=True)
-            ]
-        lanes = key_lanes(keys)
-        # From the last lane to the first: a row comes after the one before if its first lane is
-        # larger, or equal and the other lanes ascend. Rows that are equal in all lanes ascend if
-        # keys may repeat.
-        ascends = np.full(len(lanes) - 1, self._repeated_keys)
-        for lane in lanes.T[::-1]:
-            ascends = (lane[:-1] < lane[1:]) | ((lane[:-1] == lane[1:]) & ascends)
-        if not ascends.all():
-            at = int(np.argmin(ascends)) + self.rows
-            raise InvalidError(
-                path,
-                found=f"a key that does not come after the one before, at row {at}",
-                expected="rows sorted by key"
-                + ("" if self._repeated_keys else ", one row per key"),
-                action="Sort and merge the rows before they are written.",
-            )
 
 
 def _wrong_rows(path: str, column: str, finding: str, expected: str) -> InvalidError:

@@ -67,12 +67,13 @@ _MAX_STATISTICS_COLUMNS: Final = 200
 def file_schema(schema: TableSchema, names: Iterable[str], *, key_columns: bool) -> pa.Schema:
     """Return the Arrow schema of a file, with field ids. names: the table columns in it, in the table's order.
 
-    System columns come after the keys, as in Paimon; the caller chooses the table columns, which
-    include the key. A `_KEY_` column repeats a key column with an id of its own.
+    System columns come after the keys, as in Paimon, and files of append tables have none; the caller chooses the table
+    columns, which include the key. A `_KEY_` column repeats a key column with an id of its own.
     """
     keys = [schema.field(name) for name in schema.trimmed_primary_key] if key_columns else []
     fields = [_with_id(_field(f), SYSTEM_FIELD_ID + f.id, KEY_PREFIX + f.name) for f in keys]
-    fields += [_with_id(f, _SYSTEM_IDS[f.name], f.name) for f in SYSTEM_FIELDS]
+    if schema.has_key:
+        fields += [_with_id(f, _SYSTEM_IDS[f.name], f.name) for f in SYSTEM_FIELDS]
     fields += [_field(schema.field(name)) for name in names]
     return pa.schema(fields)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from widetable.format.column_stats import has_bounds
 from widetable.format.key_range import KeyRange, is_bounded
 from widetable.format.parquet_leaves import stored_leaves
 from widetable.format.plain_value import PlainValue
@@ -31,7 +32,7 @@ def row_group_key_ranges(
     read.
     """
     metadata = parquet.metadata
-    if metadata.num_row_groups == 1:
+    if metadata.num_row_groups == 1 and all(has_bounds(key.type) for key in keys):
         return [file.key_range(keys)]
     indices = [_leaf(parquet, key, file.schema) for key in keys]
     ranges = []

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from widetable.errors import DamagedError
 from widetable.format.binary_row import decode_row
+from widetable.format.column_stats import has_bounds
 from widetable.format.damaged_file import damaged_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.footer_seal import Seal
@@ -65,13 +66,16 @@ class FileToOpen:
 
     def key_range(self, keys: Sequence[DataField]) -> KeyRange:
         """Return the bounds of the keys of all rows, from the meta. keys: the trimmed key of the current schema."""
-        if not all(is_bounded(key, self.schema) for key in keys):
+        if not self.schema.has_key or not all(self._is_bounded(key) for key in keys):
             unknown = (None,) * len(keys)
             return KeyRange(self.meta.row_count, unknown, unknown)
         types, stats = [key.type for key in keys], self.meta.key_stats
         minima = decode_row(stats.min_values, types, f"_KEY_STATS of {self.path}")
         maxima = decode_row(stats.max_values, types, f"_KEY_STATS of {self.path}")
         return KeyRange(self.meta.row_count, minima, maxima)
+
+    def _is_bounded(self, key: DataField) -> bool:
+        return has_bounds(key.type) and is_bounded(key, self.schema)
 
     def damaged(self, finding: str, expected: str) -> DamagedError:
         """Return the error for this file."""
