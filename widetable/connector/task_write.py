@@ -21,9 +21,9 @@ from widetable.arguments import refused
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.writes.table_write import check_write_columns, new_writer, sequence_base
 from widetable.schema.table_schema import ROW_KIND_COLUMN
+from widetable.write.append.row_writer import RowWriter
 from widetable.write.commit_message import CommitMessage
 from widetable.write.named_columns import check_names_column
-from widetable.write.table_writer import TableWriter
 
 
 class TaskWrite(Protocol):
@@ -58,7 +58,7 @@ class TaskWrite(Protocol):
 
 @dataclass(frozen=True)
 class _SelectedWrite:
-    writer: TableWriter
+    writer: RowWriter
     columns: tuple[str, ...]
 
     def write(self, rows: pa.RecordBatch) -> None:

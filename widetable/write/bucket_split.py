@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from widetable.format.binary_row import EMPTY_ROW
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.array_types import Positions
@@ -33,6 +34,9 @@ def split_by_bucket(
     Rows of a bucket stay in arrival order. Each part is a copy, unless the batch has only one bucket: then it is the
     batch itself.
     """
+    if places is None and not schema.partition_keys and schema.has_free_rows:
+        yield BucketId(EMPTY_ROW, 0), row_batch
+        return
     for bucket, rows in rows_by_bucket(row_batch, schema, places):
         is_whole = len(rows) == row_batch.num_rows
         yield bucket, row_batch if is_whole else row_batch.take(pa.array(rows))

@@ -8,6 +8,7 @@ Columns are checked once for each writer, before any row is read. The rules in t
     rowkind.field   a column of row kinds beside that of the option; rows without it
     engine          rows without the key, NOT NULL columns, `sequence.field`, or a part of what the merge engine needs
                     together (`MergeEngine.check_columns`)
+    place           rows of an append table without the columns that say in which partition and bucket they lie
 
 Whether two jobs may own one column is decided when they are registered (`topology.column_claims`). Rows of one write
 with different columns are checked row by row (`row_columns`). Pure. Raises InvalidError naming the column, and
@@ -69,7 +70,21 @@ def owned_columns(
     if from_field is not None:
         kind_column = _rowkind_field(from_field, data_columns, kind_column)
     engine_of(schema).check_columns(schema, names)
+    if not schema.has_key:
+        _check_place(schema, names)
     return WriteColumns(names, kind_column)
+
+
+def _check_place(schema: TableSchema, names: Collection[str]) -> None:
+    for what, columns in (("partition", schema.partition_keys), ("bucket", schema.bucket_keys)):
+        for name in columns:
+            if name not in names:
+                raise _invalid(
+                    name,
+                    "data without this column",
+                    f"a column that says in which {what} a row lies; it may be null",
+                    "Add the column.",
+                )
 
 
 def check_owned(schema: TableSchema, names: Iterable[str], owned: Collection[str]) -> None:

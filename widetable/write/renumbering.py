@@ -4,7 +4,8 @@
     after    base 200   rows 200, 203, 201        keys, values, kinds and order are unchanged
 
 All numbers of a bucket grow by the same distance, so the rows of the commit keep their relative order. The copy
-has the schema of its file, even if the table has a newer one. Memory: a batch of rows and the memory of the data file
+has the schema of its file, even if the table has a newer one. Files of append tables are not copied, as their numbers
+are in manifests only. Memory: a batch of rows and the memory of the data file
 writer. The original files are not changed: the caller may commit them again.
 
 Raises InvalidError if the numbers would exceed 2^63 - 1, and what reading and writing data files raises; copies that
@@ -49,6 +50,10 @@ def renumbered(
             if message.bucket_id not in buckets:
                 moved.append(message)
                 continue
+            if not state.schema.has_key:
+                later = tuple(_later(file, distance) for file in message.new_files)
+                moved.append(replace(message, new_files=later))
+                continue
             copies = []
             for file in message.new_files:
                 copies.append(_copy(state, message.bucket_id, file, distance))
@@ -59,6 +64,15 @@ def renumbered(
             discard_files(state, bucket, [file])
         raise
     return moved
+
+
+def _later(file: DataFileMeta, distance: int) -> DataFileMeta:
+    """Return the file of an append table with later numbers: only its meta has numbers."""
+    _check_room(file, distance)
+    return file._replace(
+        min_sequence_number=file.min_sequence_number + distance,
+        max_sequence_number=file.max_sequence_number + distance,
+    )
 
 
 def _copy(state: TableState, bucket: BucketId, file: DataFileMeta, distance: int) -> DataFileMeta:

@@ -1,5 +1,5 @@
-"""Writes sorted rows of one bucket as a sequence of data files. A file is closed when it reaches the target size, or
-the maximum number of column chunks.
+"""Writes the rows of one bucket, sorted if they have a key, as a sequence of data files. A file is closed when it
+reaches the target size, or the maximum number of column chunks.
 
 In: row batches in key order; out: one DataFileMeta per file, at one level. Each file may be copied into a lookup cache
 while it is written. Raises what the data file writer raises; after any error `abort` removes every file that was begun.
@@ -39,7 +39,8 @@ class RollingWriter:
     """Writes the data files of one bucket. Not thread-safe.
 
     columns: table columns to write, the same in all files. level, file_source: those of all files. is_changelog:
-    changelog files, in which keys may repeat. caches: creates a cache of each file; None: no caches.
+    changelog files, in which keys may repeat. caches: creates a cache of each file; None: no caches. bounded: columns
+    of an append table whose bounds are recorded in any case, because files are sorted by them.
 
     The cache of a file gets each piece after the file, and is published only when the file is
     complete: a cache never contains more than its file.
@@ -52,6 +53,7 @@ class RollingWriter:
     file_source: int = field(kw_only=True)
     is_changelog: bool = field(default=False, kw_only=True)
     caches: CacheWriters | None = field(default=None, kw_only=True)
+    bounded: Sequence[str] = field(default=(), kw_only=True)
     _cache: CacheWriter | None = field(default=None, init=False)
     _current: DataFileWriter | None = field(default=None, init=False)
     _finished: list[DataFileMeta] = field(default_factory=list, init=False)
@@ -114,7 +116,8 @@ class RollingWriter:
             path = self.state.data_file(self.bucket, name)
             if self.caches is not None:
                 self._cache = self.caches.writer(self.state, path)
-            is_fresh = self.level == 0 and not self.is_changelog
+            # Files of append tables stay at level 0, and are read as they are.
+            is_fresh = self.level == 0 and not self.is_changelog and self.state.schema.has_key
             self._current = DataFileWriter(
                 self.state.file_io,
                 path,
@@ -123,6 +126,7 @@ class RollingWriter:
                 options,
                 key_columns=self.state.has_wide_files,
                 repeated_keys=self.is_changelog,
+                bounded=self.bounded,
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
                 page_bytes=page_bytes(len(self.state.schema.fields), is_level0=is_fresh),
             )

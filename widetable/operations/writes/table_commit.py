@@ -69,7 +69,7 @@ def commit_append(
         Whether an identifier that is not above the last one is that of a commit in the table.
     read_snapshot : int, default None
         The snapshot that the rows were made from: the commit is refused if a later one wrote one of their
-        keys. None: nothing is compared.
+        keys, which an append table does not have. None: nothing is compared.
 
     Returns
     -------
@@ -86,6 +86,8 @@ def commit_append(
         with dynamic buckets, another writer committed new keys first.
     """
     by = Identity.of(commit_user, commit_identifier, digest, replay)
+    if read_snapshot is not None:
+        accept(table.schema, Use.LOOK_UP)  # the rows of others are compared by their keys
     return append_messages(
         table,
         messages,

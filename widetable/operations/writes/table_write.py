@@ -34,6 +34,8 @@ from widetable.operations.writes.table_commit import (
     overwrite_by,
 )
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
+from widetable.write.append.append_writer import AppendWriter
+from widetable.write.append.row_writer import RowWriter
 from widetable.write.commit_message import CommitMessage
 from widetable.write.named_columns import NamedColumns, check_names_column
 from widetable.write.owned_columns import callers_columns, owned_columns
@@ -246,7 +248,7 @@ def new_writer(
     named: bool = False,
     schema_id: int | None = None,
     written_columns: str | None = None,
-) -> TableWriter:
+) -> RowWriter:
     """Make a writer of level-0 files, for one task of a commit.
 
     Pass its messages to `commit_append` or `commit_overwrite`. The tasks of one commit share a sequence
@@ -313,7 +315,7 @@ def any_writer(
     owned: frozenset[str] | None = None,
     written_columns: str | None = None,
     threads: int = 1,
-) -> TableWriter:
+) -> RowWriter:
     """Make a writer as `new_writer` does, also for columns and tables that this package maintains.
 
     head: the snapshot and schema that this operation has read; its schema is used. owned: as of `owned_columns`.
@@ -338,6 +340,8 @@ def any_writer(
     named = None if written_columns is None else NamedColumns(schema, columns, written_columns)
     numbers = SequenceAllocator(base, task, tasks)
     state, committer = table._state(schema), table._committer
+    if not schema.has_key:
+        return AppendWriter(state, chosen, numbers, named, threads)
     places = places_of(
         state,
         committer.live_files,
