@@ -12,7 +12,8 @@ import pytest
 
 import widetable as wt
 from widetable.commit.notes.compaction_requests import CompactionRequests
-from widetable.operations.compaction import compaction, unattended
+from widetable.lsm import table_kind
+from widetable.operations.compaction import unattended
 from widetable.operations.maintenance import maintenance
 from widetable.operations.maintenance.maintenance import Upkeep
 
@@ -32,7 +33,7 @@ def test_a_fault_of_a_compaction_is_logged_and_the_write_is_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = make(tmp_path)
-    monkeypatch.setattr(compaction, "plan_bucket", fault)
+    monkeypatch.setattr(table_kind, "plan_bucket", fault)
     assert table.write(pa.table({"k": [1], "v": [1]}), "job", 1).committed
     assert not table.write(pa.table({"k": [1], "v": [1]}), "job", 1).committed
     assert "a fault of ours" in caplog.text

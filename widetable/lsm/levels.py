@@ -30,6 +30,7 @@ from widetable.lsm.sorted_run import SortedRun, level0_age
 from widetable.merge.engine import unchecked_engine
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
+from widetable.schema.table_schema import TableSchema
 
 # How many commits fit beside a rewrite of the old levels. Paimon also lets writers continue for three runs above the
 # trigger (`num-sorted-run.stop-trigger`).
@@ -94,6 +95,11 @@ def compacts_with_lookup(options: TableOptions) -> bool:
     stores_once = unchecked_engine(options).stores_keys_once
     has_vectors = options.get(opt.DELETION_VECTORS_ENABLED)
     return bool(stores_once or has_vectors or options.get(opt.CHANGELOG_PRODUCER) == "lookup")
+
+
+def looks_up_rows(schema: TableSchema) -> bool:
+    """Return whether compactions of a table look up older rows. Those of an append table have nothing to look up by."""
+    return schema.has_key and compacts_with_lookup(schema.typed_options)
 
 
 @dataclass(frozen=True)

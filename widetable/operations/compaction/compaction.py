@@ -33,10 +33,11 @@ from widetable.commit.transaction.plan_base import PlanBase, plan_base
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
-from widetable.lsm.bucket_plan import Scope, plan_bucket
+from widetable.lsm.bucket_plan import Scope
 from widetable.lsm.compaction import RowsDone
 from widetable.lsm.file_rows import Caches
-from widetable.lsm.levels import compacts_with_lookup
+from widetable.lsm.levels import looks_up_rows
+from widetable.lsm.table_kind import kind_of
 from widetable.operations.compaction.compaction_cut import (
     CutScope,
     cut_scopes,
@@ -189,7 +190,7 @@ def made_plans(state: TableState, committer: Committer, newest: Newest, scope: S
     snapshot, live = newest
     barrier = last_cut(state, committer, snapshot) if live and scope is not Scope.REST else None
     buckets = by_bucket(entries_up_to(state, committer, snapshot, live, barrier))
-    plan = partial(plan_bucket, state.schema, state.engine)
+    plan = partial(kind_of(state.schema).plan, state.schema)
     files_of = {bucket: [entry.file for entry in members] for bucket, members in buckets.items()}
     return {(bucket, scope): (files, plan(files, scope)) for bucket, files in files_of.items()}
 
@@ -210,7 +211,7 @@ def compact_scope(
     here, not by `run`. made: earlier plans, used for buckets that still have the same files.
     """
     started = time.monotonic()
-    caches = caches_of(state) if compacts_with_lookup(state.options) else None
+    caches = caches_of(state) if looks_up_rows(state.schema) else None
     cuts = _Cuts(state, committer, newest, caches)
     here = run or one_by_one(state, caches, rows_done)
     job = CompactionJob(state, cuts.commit, here, group_seconds, made or {})

@@ -40,7 +40,7 @@ from widetable.errors import ConflictError, StorageError, WidetableError
 from widetable.format.bucket_id import BucketId
 from widetable.lsm.bucket_plan import Plan, Scope, new_rows, rewrites_much, takes_much
 from widetable.lsm.compaction import RowsDone
-from widetable.lsm.levels import compacts_with_lookup
+from widetable.lsm.levels import looks_up_rows
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import (
     Newest,
@@ -69,7 +69,7 @@ def compact_after_commit(
     It raises nothing, because the append is committed. With the producer `lookup` and `lookup-wait=false` a thread
     does the work. With other producers, work that is due after a replay is left to the next append.
     """
-    is_awaited = compacts_with_lookup(state.options)
+    is_awaited = looks_up_rows(state.schema)
     if messages is None and not is_awaited:
         return
     touched = None if messages is None else frozenset(m.bucket_id for m in messages)
@@ -142,7 +142,7 @@ class _FollowUp:
             elif plans and self._compact_now(note) and is_caller and self._requests.open():
                 # After the commit, so that no one waits for the work of others.
                 CHANGELOGS.submit(root, self._serve, looks_at_all=True)
-            if compacts_with_lookup(options) and self._plans(Scope.REST):
+            if looks_up_rows(self.state.schema) and self._plans(Scope.REST):
                 OLD_LEVELS.submit(root, self._compact_rest, is_alone=True)
 
     def hand_over(
@@ -158,7 +158,7 @@ class _FollowUp:
         """
         note = None
         try:
-            if compacts_with_lookup(self.state.options):
+            if looks_up_rows(self.state.schema):
                 note = self._requests.add(is_own=True)
         except StorageError as refusal:
             _log.info("could not leave a note of a pending compaction: %s", refusal)
@@ -169,7 +169,7 @@ class _FollowUp:
             if note is not None:
                 with _logged(self.state):
                     self._requests.forget([note])
-            if compacts_with_lookup(self.state.options):
+            if looks_up_rows(self.state.schema):
                 self._serve()
 
         CHANGELOGS.submit(self.state.paths.root, noted_work, barrier, new_rows)
@@ -180,7 +180,7 @@ class _FollowUp:
         note: that of this commit, if it has one already. Return whether open notes of others may be left for us: with
         a changelog, unless another process has the lease.
         """
-        if not compacts_with_lookup(self.state.options):
+        if not looks_up_rows(self.state.schema):
             self._round(None)
             return False
         own = note or self._requests.add(is_own=True)

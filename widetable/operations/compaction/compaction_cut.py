@@ -17,7 +17,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.lsm.bucket_plan import Scope
-from widetable.lsm.levels import compacts_with_lookup
+from widetable.lsm.levels import looks_up_rows
 from widetable.merge.order_dependence import ordered_ids
 from widetable.schema.barrier_options import BARRIER_INTERVAL
 from widetable.write.table_state import TableState
@@ -51,7 +51,7 @@ def cut_scopes(state: TableState, committer: Committer, scope: Scope) -> Iterato
         yield CutScope(scope, None)
         return
     barriers = cuts(committer.level0.state(committer.snapshots.latest(), interval))
-    if compacts_with_lookup(state.options):
+    if looks_up_rows(state.schema):
         earlier = Scope.COMMIT if scope is Scope.COMMIT else Scope.DUE
         yield from (CutScope(earlier, barrier) for barrier in barriers[:-1])
     yield CutScope(scope, barriers[-1] if barriers else _NOTHING)

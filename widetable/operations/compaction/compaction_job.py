@@ -25,7 +25,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final, TypeAlias
 
 from widetable.errors import ConflictError, NotFoundError, StorageError
@@ -33,10 +32,10 @@ from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.damaged_file import missing_file
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
-from widetable.lsm.bucket_plan import Plan, Scope, names_of, plan_bucket
-from widetable.lsm.compaction import RowsDone, compact_bucket
-from widetable.lsm.fan_in import taken_at_once
+from widetable.lsm.bucket_plan import Plan, Scope, names_of
+from widetable.lsm.compaction import RowsDone
 from widetable.lsm.file_rows import Caches
+from widetable.lsm.table_kind import kind_of
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.quarantined_buckets import (
     QUARANTINED_BUCKETS,
@@ -98,7 +97,8 @@ def perform(
         other buckets.
     """
     try:
-        return compact_bucket(state, work.bucket, work.total_buckets, work.plan, caches, rows_done)
+        carry_out = kind_of(state.schema).carry_out
+        return carry_out(state, work.bucket, work.total_buckets, work.plan, caches, rows_done)
     except Exception as error:  # noqa: BLE001
         return error
 
@@ -222,13 +222,14 @@ class CompactionJob:
 
     def _plan(self, bucket: BucketId, files: list[DataFileMeta], scope: Scope) -> Plan:
         """Plan no more than is due while some files are left over, so that the base is not rewritten each time."""
-        plan = partial(plan_bucket, self.state.schema, self.state.engine, files)
-        if len(taken_at_once(files, self.state.schema.typed_options)) < len(files):
+        schema, kind = self.state.schema, kind_of(self.state.schema)
+        planned_files, made_plan = self.made.get((bucket, scope), (None, ()))
+        plan = made_plan if planned_files == files else kind.plan(schema, files, scope)
+        if kind.leaves_some(schema, files, plan):
             self._leaves_some = True
             if scope is Scope.FULL:
-                return plan(Scope.DUE) or plan(scope)
-        planned_files, made_plan = self.made.get((bucket, scope), (None, ()))
-        return made_plan if planned_files == files else plan(scope)
+                return kind.plan(schema, files, Scope.DUE) or plan
+        return plan
 
     def _take(self, work: BucketWork, outcome: Outcome) -> None:
         if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):

@@ -16,6 +16,7 @@ from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, StorageError
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
+from widetable.lsm import table_kind
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.operations.compaction import compaction_job
 from widetable.operations.compaction.compaction_job import (
@@ -302,7 +303,7 @@ def test_what_lost_is_all_that_is_planned_again(
         return table.commit(messages)
 
     monkeypatch.setattr(compaction_job, "_GROUP_BUCKETS", 1)
-    monkeypatch.setattr(compaction_job, "plan_bucket", plan)
+    monkeypatch.setattr(table_kind, "plan_bucket", plan)
     table.compact(Scope.FULL, commit)
     assert len(table.commits) == 3
     assert planned == [*planned[:3], planned[1]]

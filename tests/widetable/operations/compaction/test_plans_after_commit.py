@@ -13,9 +13,9 @@ import widetable as wt
 from tests.support.faults.faults import FaultyFileIO
 from tests.support.tables.barrier_tables import NAME, new_table
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.lsm import table_kind
 from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
 from widetable.merge.merge_engine import MergeEngine
-from widetable.operations.compaction import compaction, compaction_job
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.local import LocalFileIO
 from widetable.storage.paths import TablePaths
@@ -34,8 +34,7 @@ class Planned:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Scope, int]] = []
-        for module in (compaction, compaction_job):
-            monkeypatch.setattr(module, "plan_bucket", self._plan)
+        monkeypatch.setattr(table_kind, "plan_bucket", self._plan)
 
     def _plan(
         self, schema: TableSchema, engine: MergeEngine, files: Iterable[DataFileMeta], scope: Scope
