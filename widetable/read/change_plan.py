@@ -34,7 +34,7 @@ from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_APPEND, COMMIT_KIND_OVERWRITE, Snapshot
 from widetable.lsm.levels import levels_of
 from widetable.lsm.sorted_run import overlapping, sections
-from widetable.read.scan_plan import bucket_order, placed
+from widetable.read.scan_plan import bucket_order, in_read_order, placed
 from widetable.read.split import Split, needs_merge
 from widetable.schema.table_schema import TableSchema
 
@@ -68,7 +68,7 @@ def plan_changes(
     return tuple(
         ChangeSplit(snapshot.id, bucket, group, by_sequence)
         for bucket, files in _in_order(entries, schema)
-        for group in _overlapping(files, schema)
+        for group in (_overlapping(files, schema) if schema.has_key else _apart(files, schema))
     )
 
 
@@ -79,8 +79,14 @@ def plan_rows(
     producer: that of the next changes.
 
     There is one split per section of a bucket, and not per bucket as in scans, so that the first read
-    of a large table is divided more finely.
+    of a large table is divided more finely. Each file of an append table is a split.
     """
+    if not schema.has_key:
+        return tuple(
+            Split(snapshot.id, bucket, group, needs_merge=False)
+            for bucket, files in _in_order(live_files.live_entries(snapshot), schema)
+            for group in _apart(files, schema)
+        )
     return tuple(
         Split(snapshot.id, bucket, section.files, needs_merge(section.files))
         for bucket, files in _in_order(live_files.live_entries(snapshot), schema)
@@ -116,6 +122,11 @@ def _entries(live_files: LiveFiles, snapshot: Snapshot, producer: str) -> Sequen
     if snapshot.commit_kind != COMMIT_KIND_APPEND:
         return ()
     return [entry for entry in live_files.delta_entries(snapshot) if entry.kind == ADD]
+
+
+def _apart(files: Sequence[DataFileMeta], schema: TableSchema) -> list[tuple[DataFileMeta, ...]]:
+    """Return each file of a bucket of an append table by itself, in the order of its rows."""
+    return [(file,) for file in in_read_order(schema, files)]
 
 
 def _overlapping(

@@ -101,7 +101,8 @@ class StreamRead:
                     yield projection.of(_with_kinds(batch, batch.column(VALUE_KIND)), metadata)
                 return
             # A batch without columns would lose its number of rows, so the key is read.
-            columns = self.columns or self.table.schema.trimmed_primary_key
+            schema = self.table.schema
+            columns = self.columns or schema.trimmed_primary_key or schema.names[:1]
             for batch in SplitRead(self.table, split, columns).to_batches(use_threads=use_threads):
                 yield projection.of(_with_kinds(batch, inserts(batch.num_rows)), metadata)
 

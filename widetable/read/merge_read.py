@@ -136,27 +136,34 @@ class _BucketRead:
         )
 
     def _matching_groups(self, opened: DataFile) -> list[int] | None:
-        """Return the row groups whose key range the filter may keep; None for all.
+        """Return the row groups whose key range the filter may keep; None for all. In an append table any column is
+        like a key.
 
         This is correct for a merge too: all records of a skipped key are skipped, in every run.
         """
         schema, predicate = self.table.schema, self.predicate
-        if predicate is None or predicate.columns.isdisjoint(schema.trimmed_primary_key):
+        bounded = schema.trimmed_primary_key if schema.has_key else schema.names
+        if predicate is None or predicate.columns.isdisjoint(bounded):
             return None
-        keys = [schema.field(name) for name in schema.trimmed_primary_key]
+        if not schema.has_key and len(opened.row_group_rows) == 1:
+            return None  # the plan has compared the values of the whole file
+        names = bounded if schema.has_key else sorted(predicate.columns)
+        columns = [schema.field(name) for name in names]
         return [
             index
-            for index, key_range in enumerate(opened.row_group_key_ranges())
-            if predicate.may_match(_group_bounds(keys, key_range))
+            for index, key_range in enumerate(opened.row_group_ranges(columns))
+            if predicate.may_match(_group_bounds(columns, key_range, nulls=not schema.has_key))
         ]
 
 
-def _group_bounds(keys: Sequence[DataField], key_range: KeyRange) -> dict[str, Bound]:
-    """Return the bounds of each key column: the statistics bound every column."""
+def _group_bounds(
+    columns: Sequence[DataField], key_range: KeyRange, *, nulls: bool
+) -> dict[str, Bound]:
+    """Return the bounds of each column: the statistics bound every column. nulls: whether there may be nulls."""
     bounds = {}
-    for key, low, high in zip(keys, key_range.minima, key_range.maxima, strict=True):
+    for column, low, high in zip(columns, key_range.minima, key_range.maxima, strict=True):
         if low is not None and high is not None:
-            bounds[key.name] = Bound(
-                comparable_of(key.type, low), comparable_of(key.type, high), nulls=False
+            bounds[column.name] = Bound(
+                comparable_of(column.type, low), comparable_of(column.type, high), nulls=nulls
             )
     return bounds

@@ -220,6 +220,7 @@ class TableScan(ArrowRows):
                 self._predicate,
                 rescaled=self._rescaled,
                 view=self._barrier,
+                schema_of=self._table.schema_of,
             )
 
     def split_reads(self) -> list[SplitRead]:

@@ -1,10 +1,10 @@
 """Plans a scan: the files of a snapshot that it has to read, as splits.
 
-In: a snapshot, its live files and the filter; out: splits in the order of partition values and
-bucket. The filter prunes by partition values, by bucket (if it fixes every bucket key column) and
-by key range of the files. All three are valid before the merge: they only prune rows whose key or
-partition the filter rejects whatever the merge makes of other columns. Raises UnsupportedError
-for files that this version cannot place (external paths, dynamic buckets).
+In: a snapshot, its live files and the filter; out: splits in the order of partition values and bucket, one for each
+bucket, or several where the rows of an append table have no order. The filter prunes by partition values, by bucket (if
+it fixes every bucket key column) and by key range of the files. All three are valid before the merge: they only prune
+rows whose key or partition the filter rejects whatever the merge makes of other columns. Raises UnsupportedError for
+files that this version cannot place (external paths, dynamic buckets).
 
     1  manifests    by their partition statistics and ranges of buckets: these are not even read
     2  entries      by partition and bucket, if the filter names them by equality
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -35,6 +35,8 @@ from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.plain_value import FLOATS, plain_column, row_order
 from widetable.format.snapshot import Snapshot
+from widetable.format.value_bounds import value_bounds
+from widetable.lsm.append_plan import in_order
 from widetable.read.barrier_view import BarrierView
 from widetable.read.literal import Comparable, comparable_of, holds
 from widetable.read.predicate import Bound, Predicate
@@ -46,6 +48,8 @@ from widetable.storage.paths import POSTPONED
 # A filter that names more keys than this is not translated into buckets: the lists of several columns
 # multiply, each combination is hashed, and so many keys are in most buckets anyway.
 _MAX_KEYS: Final = 4096
+# The files of a split of an append table whose rows have no order.
+_SPLIT_BYTES: Final = 32 << 20
 Bounds = Mapping[str, Bound]
 
 
@@ -57,14 +61,16 @@ def plan(
     *,
     rescaled: bool = False,
     view: BarrierView | None = None,
+    schema_of: Callable[[int], TableSchema] | None = None,
 ) -> list[Split]:
     """Plan the splits of a snapshot. rescaled: the number of buckets may differ between partitions, so
     that buckets are chosen per partition, from the entries. view: that of a barrier, whose base is the snapshot.
 
     snapshot: None for a table without snapshots, which has no splits, and for a view without a base:
-    then all of its files are extras, and the first snapshot exists. Reads manifests, but no data file.
+    then all of its files are extras, and the first snapshot exists. schema_of: returns the schemas of files of an
+    append table, whose values prune; None: they do not. Reads manifests, but no data file.
     """
-    pruner = _Pruner(schema, predicate)
+    pruner = _Pruner(schema, predicate, schema_of)
     buckets = None if rescaled else pruner.buckets(schema.num_buckets)
     entries = live_files.live_entries(
         snapshot,
@@ -78,14 +84,44 @@ def plan(
     for bucket, members in placed(entries).items():
         if not pruner.wants(bucket, members[0].total_buckets):
             continue
-        files = tuple(entry.file for entry in members)
+        files = in_read_order(schema, [entry.file for entry in members])
         remaining = pruner.files(bucket.partition, files)
-        if remaining:
-            # Rows of an append table have no key, so nothing is merged there.
-            merges = bool(schema.primary_keys) and needs_merge(files)
-            splits.append(Split(snapshot.id if snapshot else 1, bucket, remaining, merges))
+        # Rows of an append table have no key, so nothing is merged there.
+        merges = schema.has_key and needs_merge(files)
+        for share in _shares(schema, remaining):
+            splits.append(Split(snapshot.id if snapshot else 1, bucket, share, merges))
     order = bucket_order(schema)
     return sorted(splits, key=lambda split: order(split.bucket))
+
+
+def _shares(
+    schema: TableSchema, files: tuple[DataFileMeta, ...]
+) -> Iterator[tuple[DataFileMeta, ...]]:
+    """Yield the files of the splits of a bucket: all of them, or of an append table without an order shares that may be
+    read side by side. Files with deleted rows are apart, as other engines cannot read them directly.
+    """
+    if not schema.has_free_rows:
+        yield from (files,) if files else ()
+        return
+    for is_whole in (True, False):
+        share, size = list[DataFileMeta](), 0
+        for file in files:
+            if (file.deleted is None) is not is_whole:
+                continue
+            share.append(file)
+            size += file.file_size
+            if size >= _SPLIT_BYTES:
+                yield tuple(share)
+                share, size = [], 0
+        if share:
+            yield tuple(share)
+
+
+def in_read_order(schema: TableSchema, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
+    """Return the files of a bucket in the order in which an append table with buckets has its rows. The rows of other
+    tables are ordered by key, or not at all, and their files stay as they are.
+    """
+    return tuple(files if schema.has_key or schema.has_free_rows else in_order(files))
 
 
 def placed(entries: Sequence[ManifestEntry]) -> dict[BucketId, list[ManifestEntry]]:
@@ -130,8 +166,15 @@ class _Pruner:
     partition, and for a number of buckets, are cached for the plan, because a partition occurs once per bucket.
     """
 
-    def __init__(self, schema: TableSchema, predicate: Predicate | None) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        predicate: Predicate | None,
+        schema_of: Callable[[int], TableSchema] | None = None,
+    ) -> None:
         self._schema = schema
+        self._schema_of = None if schema.has_key else schema_of
+        self._columns = [schema.field(name) for name in predicate.columns] if predicate else []
         self._predicate = predicate
         self._partition_types = _partition_types(schema)
         self._key_fields = [schema.field(name) for name in schema.trimmed_primary_key]
@@ -219,17 +262,44 @@ class _Pruner:
         return buckets is None or bucket.number in buckets
 
     def files(self, partition: bytes, files: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
-        """Return the files whose key range may have keys that the filter keeps.
+        """Return the files whose key range may have keys that the filter keeps; of an append table those whose values
+        may.
 
         A filter over both partition and key columns (`dt = 1 OR k = 2`) is evaluated with the bounds
         of both.
         """
-        if self._predicate is None or not self._key_in_filter:
+        if self._predicate is None:
+            return files
+        if self._schema_of is not None:
+            return self._by_values(partition, files, self._predicate, self._schema_of)
+        if not self._key_in_filter:
             return files
         outer = self._bounds_of(partition)
         return tuple(
             file for file in files if self._predicate.may_match({**outer, **self._key_bounds(file)})
         )
+
+    def _by_values(
+        self,
+        partition: bytes,
+        files: tuple[DataFileMeta, ...],
+        predicate: Predicate,
+        schema_of: Callable[[int], TableSchema],
+    ) -> tuple[DataFileMeta, ...]:
+        outer = self._bounds_of(partition)
+
+        def bounds(file: DataFileMeta) -> Bounds:
+            ranges = value_bounds(file, schema_of(file.schema_id), self._columns)
+            types = self._schema.by_name
+            inner = {
+                name: _bound(types[name].type, each.low, each.high, nulls=each.nulls)._replace(
+                    exact=False, values=each.values
+                )
+                for name, each in ranges.items()
+            }
+            return {**inner, **outer}
+
+        return tuple(file for file in files if predicate.may_match(bounds(file)))
 
     def _may_match(self, partition: bytes) -> bool:
         return self._predicate is None or self._predicate.may_match(self._bounds_of(partition))
