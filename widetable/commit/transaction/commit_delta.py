@@ -30,6 +30,7 @@ from widetable.commit.transaction.commit_request import (
     FileChanges,
     Overwrite,
     Restore,
+    Rewrite,
 )
 from widetable.commit.transaction.plan_base import raised_since, unseen_above
 from widetable.errors import ConflictError
@@ -157,10 +158,10 @@ def _marked_meanwhile(
 ) -> conflicts.Conflict | None:
     """Return a conflict if rows were deleted that the commit did not see.
 
-    A commit that deletes files must have read all of their deletion vectors; a compaction also extends the vectors of
-    files that stay.
+    A commit that deletes files must have read all of their deletion vectors; a compaction, and a delete in an append
+    table, also extend the vectors of files that stay.
     """
-    messages = changes.messages if isinstance(request, Compact) else ()
+    messages = changes.messages if isinstance(request, Compact | Rewrite) else ()
     marked = [file for message in messages for file in message.marked_files]
     deleted = (entry.file for entry in changes.deletes)
     seen = {file.file_name: file.deleted for file in (*deleted, *marked)}

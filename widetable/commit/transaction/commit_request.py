@@ -119,11 +119,20 @@ class FileChanges:
 
     @property
     def partitions(self) -> frozenset[bytes]:
-        return frozenset(entry.partition for entry in self.entries)
+        return frozenset(entry.partition for entry in self.entries) | frozenset(
+            message.partition for message in self.messages if message.marked_files
+        )
 
     @property
     def buckets(self) -> frozenset[int]:
-        return frozenset(entry.bucket for entry in self.entries)
+        return frozenset(entry.bucket for entry in self.entries) | frozenset(
+            message.bucket for message in self.messages if message.marked_files
+        )
+
+    @property
+    def marks_rows(self) -> bool:
+        """Whether rows of files that stay are deleted."""
+        return any(message.marked_files for message in self.messages)
 
     def _entries(self, kind: int, fields: Sequence[str]) -> tuple[ManifestEntry, ...]:
         return tuple(
@@ -226,10 +235,12 @@ class Rewrite:
 CommitRequest: TypeAlias = Append | Compact | Overwrite | Restore | Rewrite
 
 
-def has_effect(request: CommitRequest, delta: Sequence[ManifestEntry]) -> bool:
+def has_effect(
+    request: CommitRequest, changes: FileChanges, delta: Sequence[ManifestEntry]
+) -> bool:
     """Return whether a snapshot is made of a request with this delta. A watermark says that its writer is there."""
     is_step = isinstance(request, Restore) or (isinstance(request, Append) and request.barrier)
-    return bool(delta or request.header.says_something or is_step)
+    return bool(delta or changes.marks_rows or request.header.says_something or is_step)
 
 
 def _files(message: CommitMessage, name: str) -> tuple[DataFileMeta, ...]:

@@ -151,15 +151,17 @@ class Committer:
         return self._commit(Append(header, changes, read_snapshot_id, barrier))
 
     def compact(
-        self, messages: Iterable[CommitMessage], *, planned: PlanBase | None = None
+        self,
+        messages: Iterable[CommitMessage],
+        *,
+        planned: PlanBase | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
-        """Replace the input files of a compaction by its output. planned: the files that it saw (`plan_base`).
-
-        If it fails and nothing was published, its output files are deleted. A repeated compaction raises ConflictError:
-        its input is gone.
+        """Replace the input files of a compaction by its output. planned: the files that it saw (`plan_base`). If it
+        fails before it is published, the output is deleted. A repeated compaction raises ConflictError.
         """
-        changes = FileChanges.of(COMMIT_KIND_COMPACT, messages)
-        return self._commit(Compact(Header.of(None), changes, planned))
+        header = Header.of(None, None, properties)
+        return self._commit(Compact(header, FileChanges.of(COMMIT_KIND_COMPACT, messages), planned))
 
     def overwrite(
         self,
@@ -171,7 +173,6 @@ class Committer:
         properties: Mapping[str, str] | None = None,
     ) -> CommitResult:
         """Replace all files that are live in `scope` at the commit by the messages' new files.
-
         scope: partitions as BinaryRow bytes, None for the whole table; empty: only their `deleted_files` are deleted.
         """
         partitions = None if scope is None else frozenset(scope)
@@ -257,7 +258,7 @@ class Committer:
             run.changes = self._changes(run, head)
             delta = self._deltas.of(run.request, run.changes, latest)
             barriers = barrier_properties(run.request, run.changes, head, self.level0)
-            if barriers is None or not has_effect(run.request, delta):
+            if barriers is None or not has_effect(run.request, run.changes, delta):
                 return self._not_committed(run, latest, None)
             snapshot = self._next_snapshot(run, head, delta, barriers)
         except (NotFoundError, DamagedError, ConflictError, InvalidError) as error:

@@ -2,6 +2,7 @@
 
     delete, delete_keys                   a -D record for each row, in one append
     delete, delete_keys with rewrite      data files without the rows, in one overwrite (`row_removal`)
+    delete in an append table             the same, or the rows are marked (`appended_change`)
     drop_partitions                       an overwrite without rows
 
 A delete writes each row unchanged, as -D, in one append, so that compactions, changelogs and readers treat it as any
@@ -46,6 +47,8 @@ from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.requested_partitions import request_partitions
 from widetable.operations.queries.row_removal import remove_rows
 from widetable.operations.queries.table_at import scan_at, view_at
+from widetable.operations.writes.appended_change import change_appended
+from widetable.operations.writes.retried_change import retried
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import new_writer
 from widetable.read.filters import parse
@@ -54,7 +57,6 @@ from widetable.schema.row_kind import DELETE, TEXTS
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 from widetable.write.owned_columns import callers_columns
 
-_MAX_TRIES: Final = 10
 # The number of keys of one lookup, whose rows are in memory at once.
 _KEYS_AT_ONCE: Final = 65_536
 _REWRITE: Final = "Call it with rewrite=True (widetable delete --rewrite), which takes rows out of the data files."
@@ -74,9 +76,9 @@ def delete(
 ) -> CommitResult:
     """Delete the rows that match a condition, in one commit.
 
-    By default it writes a -D record for each row. With `rewrite` it takes the rows out of the data files instead. That
-    works with every merge engine, and no file of the table keeps the rows. But readers of changes do not see it, and a
-    late record may restore a row. If no row matches, nothing is committed, and the identifier stays free.
+    By default it writes a -D record for each row. With `rewrite`, and in an append table, it takes the rows out of the
+    data files instead, or marks them there by deletion vectors. That works with every merge engine. But readers of
+    changes do not see it, and a late record may restore a row. If no row matches, nothing is committed.
 
     Parameters
     ----------
@@ -97,8 +99,7 @@ def delete(
     Raises
     ------
     InvalidError
-        The condition is not valid, a -D would not remove a row (of a sequence group without a sequence), or the table
-        is under barriers, where only writers delete rows.
+        The condition is not valid, a -D would not remove a row (no sequence), or the table is under barriers.
     UnsupportedError
         Without `rewrite`, a -D removes no row in this table; with it, the table is under barriers.
     ConflictError
@@ -113,6 +114,9 @@ def delete(
     if filter is None:
         raise _no_condition()
     parse(filter, table.schema)
+    by = Identity.of(commit_user, commit_identifier)
+    if not table.schema.has_key:
+        return _delete_appended(table, filter, by, dry_run=flag(dry_run, "dry_run"))
 
     def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
@@ -120,8 +124,20 @@ def delete(
         names = schema.primary_keys if rewrite else in_schema_order(schema, callers_columns(schema))
         yield from scan_at(table, snapshot_id, names, condition).to_batches()
 
-    by = Identity.of(commit_user, commit_identifier)
     return _deleted(table, rows_at, by, dry_run=dry_run, rewrite=rewrite)
+
+
+def _delete_appended(
+    table: OpenTable, condition: str | pc.Expression, by: Identity, *, dry_run: bool
+) -> CommitResult:
+    accept(table.schema, Use.TAKE_ROWS, Use.MAINTAIN, Use.REPLACE, path=table.path)
+    if not dry_run:
+        wait_for_compactions(table.path)
+
+    def attempt(snapshot_id: int) -> CommitResult:
+        return change_appended(table, condition, by, snapshot_id, dry_run=dry_run)
+
+    return retried(table, attempt, by, COMMIT_KIND_OVERWRITE, dry_run=dry_run)
 
 
 def _no_condition() -> InvalidError:
@@ -243,30 +259,18 @@ def _deleted(
         _check_removes(schema)
     kind = COMMIT_KIND_OVERWRITE if rewrite else COMMIT_KIND_APPEND
     dry_run = flag(dry_run, "dry_run")
-    replay = None if dry_run else table._committer.replay_of(by)
-    snapshot_id = table._committer.snapshots.latest_id()
-    if replay is not None or snapshot_id is None:
-        replayed_id = None if replay is None else replay.snapshot_id
-        return CommitResult(committed=False, snapshot_id=replayed_id, kind=kind)
     if rewrite and not dry_run:
         wait_for_compactions(table.path)
-    attempt = remove_rows if rewrite else _attempt
-    for tries_left in reversed(range(_MAX_TRIES)):
-        try:
-            batches = rows_at(table, snapshot_id)
-            if not rewrite:
-                batches = _removable(schema, batches)
-            if dry_run:
-                return CommitResult(False, None, kind, sum(batch.num_rows for batch in batches))
-            return attempt(table, batches, by, snapshot_id)
-        except (ConflictError, NotFoundError) as error:
-            newest_id = table._committer.snapshots.latest_id() or snapshot_id
-            # A missing file may have expired with its snapshot, unless this is still the newest one.
-            is_gone = isinstance(error, NotFoundError) and newest_id == snapshot_id
-            if not tries_left or is_gone:
-                raise
-            snapshot_id = newest_id
-    raise AssertionError("the last try returns or raises")
+
+    def attempt(snapshot_id: int) -> CommitResult:
+        batches = rows_at(table, snapshot_id)
+        if not rewrite:
+            batches = _removable(schema, batches)
+        if dry_run:
+            return CommitResult(False, None, kind, sum(batch.num_rows for batch in batches))
+        return (remove_rows if rewrite else _attempt)(table, batches, by, snapshot_id)
+
+    return retried(table, attempt, by, kind, dry_run=dry_run)
 
 
 def _attempt(
