@@ -94,7 +94,7 @@ def audit(
     InvalidError
         A number is negative.
     UnsupportedError
-        The table has no primary key, or its files lie in another directory.
+        The files of the table lie in another directory.
     """
     return audit_table(table, start, findings_per_law, folded_rows, partial(_audit_derived, table))
 

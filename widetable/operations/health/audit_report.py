@@ -29,6 +29,8 @@ LAWS: Final[Mapping[str, str]] = {
     "file": "a file exists and decodes; its size and row count are as its meta says",
     "file-meta": "delete count, keys and sequence numbers of a file are as its meta says",
     "file-order": "the rows of a data file ascend strictly by key",
+    "file-bounds": "the values of a file of an append table are within the bounds by which readers skip it",
+    "compacted-rows": "a compaction of an append table changes no number of rows",
     "row-bucket": "a row lies in the bucket that its bucket key hashes to",
     "hash-index": "the index of a dynamic bucket has the hash of each of its keys",
     "vectors": "with deletion vectors a key has one row above level 0 that is not deleted",

@@ -8,6 +8,8 @@ all columns are requested. For a data file of bucket 1 of 4 the checks are:
     file-order   each key after the one before, across batches         not for changelogs
     row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number of buckets in its entry
 
+A file of an append table has no key and no order; `appended_file` has its laws.
+
 Source: format.md sections 4, 7 and 10 (traps T1, T2). Raises StorageError when the storage refuses.
 """
 
@@ -32,6 +34,7 @@ from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
 from widetable.messages.counted import counted
+from widetable.operations.health.appended_file import AppendedRows
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.expired import files_of
@@ -62,7 +65,8 @@ class FileAudit:
             self._findings.skip("files outside of fixed buckets are not read")
             return
         self._findings.checked("file")
-        one = _OneFile(
+        kind = _OneFile if self._table.schema.has_key else _OneAppendedFile
+        one = kind(
             self._table,
             self._findings,
             entry,
@@ -94,7 +98,7 @@ class _OneFile:
         numbers: list[int] = []
         first: pa.RecordBatch | None = None
         last: pa.RecordBatch | None = None
-        for batch in self._batches():
+        for batch in self._batches(self.columns):
             if not batch.num_rows:
                 continue
             rows += batch.num_rows
@@ -139,11 +143,11 @@ class _OneFile:
             )
         )
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
         file: DataFileMeta = self.entry.file._replace(
             deleted=None
         )  # the meta counts deleted rows, too
-        with self.table.opened(self.entry.bucket_id, file, self.columns) as data:
+        with self.table.opened(self.entry.bucket_id, file, columns) as data:
             yield from data.batches()
 
     def _check_order(self, last: pa.RecordBatch | None, batch: pa.RecordBatch) -> None:
@@ -185,6 +189,24 @@ class _OneFile:
 
     def _key_of(self, batch: pa.RecordBatch, row: int) -> dict[str, object]:
         return next(printed_rows(batch.select(self.table.schema.trimmed_primary_key).slice(row, 1)))
+
+
+class _OneAppendedFile(_OneFile):
+    """Checks a file of an append table, by the laws of `appended_file`."""
+
+    def run(self) -> None:
+        check = AppendedRows(self.table, self.entry)
+        is_all = self.columns is None
+        columns = None if is_all else check.columns or self.table.schema.names[:1]
+        rows = 0
+        for batch in self._batches(columns):
+            check.add(batch)
+            rows += batch.num_rows
+        self.findings.checked("file-bounds", rows)
+        if self.entry.total_buckets > 0:
+            self.findings.checked("row-bucket", rows)
+        for breach in check.breaches():
+            self.find(*breach)
 
 
 def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -2,8 +2,8 @@
 
 In: the entry of a damaged file. Out: new files of the same level and sequence numbers, with their own statistics, and
 the lost rows, row group by row group. A row group is kept if it decodes as a whole, its keys ascend after those kept
-before and hash to the bucket, and its keys and sequence numbers lie within the ranges of the file's meta. So no bytes
-of another file are taken for rows.
+before (values of an append table lie within the bounds of the file) and hash to the bucket, and its keys and sequence
+numbers lie within the ranges of the file's meta. So no bytes of another file are taken for rows.
 
     footer                          what is kept               what is named as lost
     cannot be read                  nothing                    all rows, by the keys of the file's meta
@@ -18,7 +18,7 @@ Raises UnsupportedError, StorageError; new files are removed then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -37,7 +37,9 @@ from widetable.format.plain_value import plain_column
 from widetable.format.printed_value import printed
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
+from widetable.lsm.append_compaction import numbered
 from widetable.lsm.sorted_run import key_types, sort_key
+from widetable.operations.health.appended_file import fit
 from widetable.operations.health.file_audit import ascends, key_row
 from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.schema.types import DataType
@@ -103,6 +105,7 @@ class _Salvage:
         file = entry.file
         self.writer: Final = RollingWriter.in_place_of(table, entry.bucket_id, file, data.columns)
         self._table = table
+        self._entry = entry
         self._file = file
         self._data = data
         self._key = table.schema.trimmed_primary_key
@@ -125,7 +128,7 @@ class _Salvage:
                 continue
             kept_rows += sum(batch.num_rows for batch in rows)
             if not dry_run:
-                for batch in rows:
+                for batch in self._own_numbers(rows):
                     self.writer.write(batch)
         files = () if dry_run else self.writer.finish()
         lost_rows = self._file.row_count - self._data.deleted_rows - kept_rows
@@ -133,6 +136,10 @@ class _Salvage:
             return Salvaged(files, kept_rows, self._named_by_statistics(lost))
         named = (replace(_whole(self._table, self._file), rows=lost_rows),) if lost_rows else ()
         return Salvaged(files, kept_rows, named)
+
+    def _own_numbers(self, rows: Sequence[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """Return the rows with numbers: a file of an append table has them in its meta only."""
+        return rows if self._table.schema.has_key else numbered(iter(rows), (self._file,))
 
     def _is_believed(self, lost: Sequence[int], lost_rows: int) -> bool:
         """Whether the footer's statistics may name the lost rows. Damaged statistics make pyarrow end the process."""
@@ -169,6 +176,8 @@ class _Salvage:
         """Whether rows that decode belong here: bytes of another file, or of another part of this one, may decode as
         well. Keys ascend, so only the first and the last are compared with the range of the meta.
         """
+        if not self._table.schema.has_key:
+            return fit(self._table, self._entry, rows)
         pieces = rows if self._last is None else [self._last, *rows]
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         if not ascends(key_lanes(keys)).all():

@@ -8,6 +8,7 @@
     delta             it adds what was not live, and deletes what was
     record-counts     total, delta and changelog records are those of its files
     levels            files of one level above 0 in one bucket share no key range
+    compacted-rows    in an append table a compaction adds as many rows as it removes, without those that vectors delete
 
 In: snapshots in the order of their ids, without gaps except before the first; out: findings. Live files are carried
 from snapshot to snapshot, so each snapshot costs as much as it changed. Only a base list that differs from the
@@ -29,7 +30,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ADD, Identity, ManifestEntry
 from widetable.format.manifest_file import ManifestFileMeta
 from widetable.format.partition_value import shown_texts
-from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from widetable.format.snapshot import BATCH_COMMIT_IDENTIFIER, COMMIT_KIND_COMPACT, Snapshot
 from widetable.lsm.sorted_run import key_types, sort_key
 from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
@@ -60,6 +61,7 @@ class SnapshotAudit:
         self._live_rows = 0
         self._manifests: tuple[ManifestFileMeta, ...] | None = None
         self._last_id: int | None = None
+        self._last_index: Snapshot | None = None
         self._commits: dict[tuple[str, int, str], int] = {}
         self._counted: set[str] = set()
 
@@ -76,6 +78,9 @@ class SnapshotAudit:
         entries = self._entries(snapshot, delta)
         touched = self._apply(snapshot, entries)
         self._check_counts(snapshot, entries)
+        if not self._schema.has_key and snapshot.commit_kind == COMMIT_KIND_COMPACT:
+            self._check_compacted(snapshot, entries)
+        self._last_index = snapshot
         for bucket in sorted(touched):
             self._check_levels(snapshot, bucket)
         self._manifests = (*base, *delta)
@@ -205,6 +210,21 @@ class SnapshotAudit:
             if expected != actual:
                 texts = (f"a {name} record count of {expected}", f"{actual}")
                 self._find("record-counts", snapshot, *texts)
+
+    def _check_compacted(self, snapshot: Snapshot, delta: Sequence[ManifestEntry]) -> None:
+        """Compare the rows that a compaction of an append table removes with those that it adds."""
+        index = self._live_files.index(self._last_index)
+        deleted = {v.data_file: v.rows for entry in index for v in entry.vectors}
+        gone = [e.file for e in delta if e.kind != ADD]
+        counts = [deleted.get(file.file_name, 0) for file in gone]
+        if self._last_index is None or None in counts:
+            return  # the first snapshot that is audited, or an index that does not count its rows
+        before = sum(file.row_count for file in gone) - sum(filter(None, counts))
+        after = sum(e.file.row_count for e in delta if e.kind == ADD)
+        self._findings.checked("compacted-rows")
+        if before != after:
+            rows = counted(before, "row"), counted(after, "row")
+            self._find("compacted-rows", snapshot, *rows)
 
     def _check_levels(self, snapshot: Snapshot, bucket: BucketId) -> None:
         """Check the levels above 0. Each file of level 0 is its own run, so these may overlap."""

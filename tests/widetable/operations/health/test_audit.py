@@ -176,9 +176,6 @@ def test_tables_without_known_laws_are_refused_by_name(surgery: Surgery) -> None
     schema.write_text(json.dumps(body))
     with pytest.raises(wt.UnsupportedError, match="path-directory"):
         audited(surgery.root)
-    schema.write_text(json.dumps({**body, "primaryKeys": []}))
-    with pytest.raises(wt.UnsupportedError, match="append table"):
-        audited(surgery.root)
 
 
 def test_files_of_other_formats_are_reported_and_passed_by(surgery: Surgery) -> None:
