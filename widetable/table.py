@@ -54,6 +54,7 @@ from widetable.operations.history.orphans import remove_orphan_files
 from widetable.operations.maintenance.partition_expiry import expire_partitions
 from widetable.operations.maintenance.partition_restore import restore_partitions
 from widetable.operations.maintenance.rescale import rescale
+from widetable.operations.maintenance.sort_compact import sort_compact
 from widetable.operations.queries.changes import change_source
 from widetable.operations.queries.explain import explain
 from widetable.operations.queries.follow import follow
@@ -74,6 +75,7 @@ from widetable.operations.writes.table_write import (
     sequence_base,
     write,
 )
+from widetable.operations.writes.update import update
 from widetable.schema import options as opt
 from widetable.storage.given_storage import GivenStorage, given_storage
 
@@ -195,6 +197,7 @@ class Table(OpenTable):
     overwrite = overwrite
     delete = delete
     delete_keys = delete_keys
+    update = update
     drop_partitions = drop_partitions
     restore_partitions = restore_partitions
 
@@ -243,6 +246,7 @@ class Table(OpenTable):
 
     # Upkeep
     compact = compact
+    sort_compact = sort_compact
     wait_for_compactions = wait_for_compactions
     maintain = maintain
     maintainer = maintainer

@@ -7,6 +7,7 @@ import typing
 from widetable_spark.data_source import WidetableDataSource
 from widetable_spark.jobs.etl import Etl, etl, signed_count, signed_sum
 from widetable_spark.jobs.maintaining import maintain
+from widetable_spark.jobs.sorting import sort_compact
 from widetable_spark.joining.joining import lookup_join
 from widetable_spark.joining.past_features import point_in_time
 from widetable_spark.joining.past_windows import windows
@@ -53,6 +54,7 @@ __all__ = [
     "session",
     "signed_count",
     "signed_sum",
+    "sort_compact",
     "windows",
     "write_batch",
 ]

@@ -10,7 +10,8 @@ as stable as those names.
     samples     open_samples; sample_stream: a ChangeStream that brings them up to date before each batch
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
     pasts       plan_point_in_time, plan_windows: PastTasks ─► numbered(rows), answered(rows) in each task
-    upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process
+    upkeep      Table.maintainer(Upkeep(), compaction_by(run)), where `run` sends each CompactionTask to some process;
+                `sort_by_tasks` sorts an append table, a SortTask for each partition
     past        row_versions(table, columns): each version that the history and the snapshots have
     services    ServiceLease decides which of them leads; measured(table) and named_bytes(table) are for its monitoring
     threads     SharedByThreads, and WorkerThread, which the process waits for before it ends
@@ -47,6 +48,7 @@ from widetable.connector.lookup_tasks import LookupTasks, plan_lookup_join
 from widetable.connector.past_rows import row_versions
 from widetable.connector.past_tasks import PastTasks, plan_point_in_time, plan_windows
 from widetable.connector.sample_streams import open_samples, sample_stream
+from widetable.connector.sort_tasks import SortTask, sort_by_tasks
 from widetable.connector.task_write import TaskWrite, WritePlan, plan_write
 from widetable.derive.lookups.join_plan import JoinArguments
 from widetable.derive.samples.sample_rule import SampleArguments
@@ -131,6 +133,7 @@ __all__ = [
     "SampleArguments",
     "ServiceLease",
     "SharedByThreads",
+    "SortTask",
     "SplitRead",
     "Start",
     "StorageOptions",
@@ -188,6 +191,7 @@ __all__ = [
     "row_versions",
     "sample_stream",
     "size_text",
+    "sort_by_tasks",
     "split_storage_options",
     "start_of",
     "temporary_directory",

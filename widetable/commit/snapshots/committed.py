@@ -9,6 +9,7 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
     widetable.columns      = which columns were written (`committed_columns`)
     widetable.rescaled     = in an overwrite that moved rows to other buckets and changed none: how many buckets
     widetable.went-back-to = in an overwrite that restored the rows of an older snapshot: the id of that snapshot
+    widetable.sorted       = in a compaction that sorted a partition of an append table: by what (`sort_compact`)
     widetable.commit-millis = how long this commit took until it was published, lost races included
     widetable.uncompacted  = how many commits wait for a compaction, and since when (`uncompacted`)
     widetable.watermarks   = the watermark of each writer (`writer_watermarks`); absent without any
@@ -55,6 +56,7 @@ EXPIRED_ROWS: Final = "widetable.expired-rows"
 RESCALED: Final = "widetable.rescaled"
 RESTORED_FROM: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
+SORTED: Final = "widetable.sorted"
 UNCOMPACTED: Final = "widetable.uncompacted"
 WATERMARKS: Final = "widetable.watermarks"
 OWN_PROPERTIES: Final = frozenset(

@@ -20,6 +20,7 @@ from widetable.operations.inspection import (
     inspected_barriers,
     inspected_files,
     inspected_holders,
+    inspected_overlap,
     inspected_past,
 )
 from widetable.operations.inspection.inspected_names import NAMES, OF_A_SNAPSHOT
@@ -42,6 +43,7 @@ _OF_A_SNAPSHOT: Final[Mapping[str, Callable[[OpenTable, inspected_files.Choice],
     "manifests": inspected_files.manifests,
     "partitions": inspected_files.partitions,
     "buckets": inspected_files.buckets,
+    "overlap": inspected_overlap.overlap,
 }
 
 
@@ -95,7 +97,7 @@ class Inspector:
         name : str
             The name of a method of this class, such as `files`.
         snapshot_id : int, default None
-            The snapshot, for `files`, `manifests`, `partitions` and `buckets`. None: the newest one.
+            The snapshot, for `files`, `manifests`, `partitions`, `buckets` and `overlap`. None: the newest one.
         tag : str, default None
             A tag, in place of the snapshot. None: no tag.
 
@@ -281,6 +283,30 @@ class Inspector:
             The table, the snapshot or the tag does not exist.
         """
         return self.frame("buckets", snapshot_id=snapshot_id, tag=tag)
+
+    def overlap(self, *, snapshot_id: int | None = None, tag: str | None = None) -> pa.Table:
+        """List how much the files of an append table overlap, by partition and column. `sort_compact` lowers it.
+
+        Parameters
+        ----------
+        snapshot_id, tag
+            As in `frame`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row for each column whose bounds files record: `partition, column, files, bounded_files` (that record
+            them), `mean_depth, max_depth` (how many files a query for one value opens; 1 at best). No rows for a table
+            with a primary key.
+
+        Raises
+        ------
+        InvalidError
+            Both arguments are given.
+        NotFoundError
+            The table, the snapshot or the tag does not exist.
+        """
+        return self.frame("overlap", snapshot_id=snapshot_id, tag=tag)
 
     def tags(self) -> pa.Table:
         """List the tags.

@@ -31,8 +31,8 @@ from widetable.format.partition_value import partition_texts, shown_texts
 from widetable.format.plain_value import plain_column
 from widetable.format.printed_value import printed
 from widetable.format.snapshot import Snapshot
-from widetable.lsm.bucket_plan import Scope, plan_bucket
-from widetable.merge.engine import engine_of
+from widetable.lsm.bucket_plan import Scope
+from widetable.lsm.table_kind import kind_of
 from widetable.operations.compaction.compaction_cut import entries_up_to, last_cut
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.operations.handle.open_table import OpenTable
@@ -82,7 +82,7 @@ def files(table: OpenTable, choice: Choice) -> pa.Table:
     delete_records: how many rows are deletes. deleted_rows: how many rows a deletion vector deletes, null if its index
     does not say. Keys look like `a=1, b='x'`, without partition columns.
     """
-    schema, entries = _live(table, choice)
+    schema, entries = live_at(table, choice)
     return frame_of_columns(FILES, _file_columns(table, schema, entries), table.path)
 
 
@@ -91,7 +91,7 @@ def _file_columns(
 ) -> Iterator[Any]:
     """Yield the columns in the order of `FILES`, one at a time, so that only one is in memory as Python values."""
     metas = [entry.file for entry in entries]
-    partition, directory = _partition_of(schema), _directory_of(table, schema)
+    partition, directory = partition_names(schema), _directory_of(table, schema)
     yield [partition(entry.partition) for entry in entries]
     yield [entry.bucket for entry in entries]
     yield [entry.total_buckets for entry in entries]
@@ -150,11 +150,11 @@ def partitions(table: OpenTable, choice: Choice) -> pa.Table:
     buckets: how many have files. newest_file_time: wall clock of its writer, null if no file states it. deleted_rows:
     null if the number of one file is unknown.
     """
-    schema, entries = _live(table, choice)
+    schema, entries = live_at(table, choice)
     by_partition: dict[bytes, list[ManifestEntry]] = {}
     for entry in entries:
         by_partition.setdefault(entry.partition, []).append(entry)
-    text = _partition_of(schema)
+    text = partition_names(schema)
     rows = [
         (
             text(partition),
@@ -171,12 +171,11 @@ def partitions(table: OpenTable, choice: Choice) -> pa.Table:
 def buckets(table: OpenTable, choice: Choice) -> pa.Table:
     """List buckets that have files, by partition and number.
 
-    runs: how many sorted runs a read merges at most. due_files, due_bytes: what a compaction would take next by the
-    options of the table. All three are null if nothing is compacted: in append tables, and for rows that wait for a
-    bucket.
+    runs: how many sorted runs a read merges at most; null in append tables. due_files, due_bytes: what a compaction
+    would take next by the options of the table. All three are null for rows that wait for a bucket.
     """
     schema, snapshot, entries = _live_at(table, choice)
-    text = _partition_of(schema)
+    text = partition_names(schema)
     state, committer = table._state(schema), table._committer
     last = last_cut(state, committer, snapshot)
     taken = by_bucket(entries_up_to(state, committer, snapshot, entries, last))
@@ -214,11 +213,11 @@ def _bucket(
         dict(zip((field.name for field in LEVEL), (level, *_sums(files)), strict=False))
         for level, files in sorted(by_level.items())
     ]
-    if runs is None:
+    if bucket.number < 0:
         yield from (None, None)
         return
     files = [entry.file for entry in taken]
-    plan = plan_bucket(schema, engine_of(schema), files, Scope.DUE)
+    plan = kind_of(schema).plan(schema, files, Scope.DUE)
     due = {file.file_name: file.file_size for step in plan for file in step.files}
     yield from (len(due), sum(due.values()))
 
@@ -240,7 +239,7 @@ def _deleted(file: DataFileMeta) -> int | None:
     return 0 if file.deleted is None else file.deleted.rows
 
 
-def _live(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
+def live_at(table: OpenTable, choice: Choice) -> tuple[TableSchema, list[ManifestEntry]]:
     """Return the newest schema, and the live files of a snapshot."""
     schema, _, entries = _live_at(table, choice)
     return schema, entries
@@ -262,7 +261,7 @@ def _chosen(table: OpenTable, choice: Choice) -> Snapshot | None:
         return choose_snapshot(table._committer.snapshots, table._tags, snapshot_id, None, tag)
 
 
-def _partition_of(schema: TableSchema) -> Callable[[bytes], str]:
+def partition_names(schema: TableSchema) -> Callable[[bytes], str]:
     """Return a function from the BinaryRow of a partition to its name. Names are cached, because a table has many more
     files than partitions.
     """

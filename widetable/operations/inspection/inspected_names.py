@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 # These show one snapshot, by default the newest.
-OF_A_SNAPSHOT: Final = ("files", "manifests", "partitions", "buckets")
+OF_A_SNAPSHOT: Final = ("files", "manifests", "partitions", "buckets", "overlap")
 NAMES: Final = (
     "snapshots",
     "schemas",

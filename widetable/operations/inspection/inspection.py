@@ -84,12 +84,14 @@ class Inspection:
         The directory of the table.
     schema_id : int
         The newest schema.
-    merge_engine, changelog_producer : str
-        The options of these names.
+    merge_engine : str or None
+        The option of this name. None: an append table, in which nothing is merged.
+    changelog_producer : str
+        The option of this name.
     write_only : bool
         Whether writers leave compaction to a maintainer.
     buckets : int
-        The option `bucket`: the number of buckets, -1 for dynamic buckets.
+        The option `bucket`: the number of buckets; -1 for dynamic buckets, and for an append table without buckets.
     earliest_snapshot_id, latest_snapshot_id : int or None
         The snapshots that are kept.
     latest_kind : str or None
@@ -136,7 +138,7 @@ class Inspection:
 
     path: str
     schema_id: int
-    merge_engine: str
+    merge_engine: str | None
     changelog_producer: str
     write_only: bool
     buckets: int
@@ -195,7 +197,7 @@ def inspect_table(table: OpenTable) -> Inspection:
     return Inspection(
         path=state.paths.root,
         schema_id=schema.id,
-        merge_engine=options.get(opt.MERGE_ENGINE),
+        merge_engine=options.get(opt.MERGE_ENGINE) if schema.has_key else None,
         changelog_producer=options.get(opt.CHANGELOG_PRODUCER),
         write_only=options.get(opt.WRITE_ONLY),
         buckets=schema.num_buckets,

@@ -19,13 +19,21 @@ from widetable.operations.inspection import (
     inspected_barriers,
     inspected_files,
     inspected_holders,
+    inspected_overlap,
     inspected_past,
 )
 from widetable.operations.inspection.inspected_names import NAMES, OF_A_SNAPSHOT
 
+_MODULES = (
+    inspected_barriers,
+    inspected_files,
+    inspected_holders,
+    inspected_overlap,
+    inspected_past,
+)
 DECLARED = {
     name: getattr(module, name.upper())
-    for module in (inspected_barriers, inspected_files, inspected_holders, inspected_past)
+    for module in _MODULES
     for name in NAMES
     if hasattr(module, name.upper())
 }
