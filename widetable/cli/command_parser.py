@@ -22,7 +22,7 @@ from widetable.errors import InvalidError
 _OVERVIEW: Final = """\
 usage: widetable COMMAND ...
 
-Create, fill, inspect and maintain wide primary-key tables in Apache Paimon's format.
+Create, fill, inspect and maintain wide tables in Apache Paimon's format.
 
 {commands}
 

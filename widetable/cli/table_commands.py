@@ -37,9 +37,8 @@ MAKE: Final = (
             ),
             argument(
                 "--key",
-                "The columns of the primary key, separated by commas.",
+                "The columns of the primary key, separated by commas. Without it an append table is created.",
                 metavar="NAMES",
-                required=True,
             ),
             argument("--partition", "The partition columns, separated by commas.", metavar="NAMES"),
             many("--set", "Set an option of the table. May be repeated.", "KEY=VALUE"),
@@ -49,6 +48,7 @@ MAKE: Final = (
         (
             f"widetable init {EXAMPLE} 'id BIGINT' 'city STRING' --key id --set bucket=2",
             f"widetable init {EXAMPLE} 'id INT' 'day DATE' 'tags ARRAY<STRING>' --key day,id --partition day",
+            "widetable init warehouse/shop.db/clicks 'user BIGINT' 'page STRING' 'day DATE' --partition day",
         ),
     ),
     Command(
@@ -120,6 +120,20 @@ MAKE: Final = (
             *FORMATS,
         ),
         (f"widetable delete {EXAMPLE} \"city = 'Oslo'\" --dry-run",),
+    ),
+    Command(
+        "update",
+        "rows",
+        "Set columns of the rows of an append table that match a condition, in one commit.",
+        (
+            PATH,
+            argument("condition", "A condition in SQL.", metavar="CONDITION"),
+            many("--set", "Set a column to a value. May be repeated.", "COLUMN=VALUE"),
+            many("--null", "Set a column to null. May be repeated.", "COLUMN"),
+            flag("--dry-run", "Only print how many rows would be changed."),
+            *FORMATS,
+        ),
+        ("widetable update warehouse/shop.db/clicks 'user = 7' --set page=home --null day",),
     ),
     Command(
         "copy",
@@ -347,8 +361,34 @@ KEEP: Final = (
     Command(
         "compact",
         "upkeep",
-        "Merge sorted runs where that is due, and produce the changelog.",
+        "Merge sorted runs or small files where that is due, and produce the changelog.",
         (PATH, flag("--full", "Merge all runs of every bucket."), *FORMATS),
         (f"widetable compact {EXAMPLE}", f"widetable compact --full {EXAMPLE}"),
+    ),
+    Command(
+        "sort",
+        "upkeep",
+        "Sort the rows of an append table, so that queries with filters read fewer files.",
+        (
+            PATH,
+            argument(
+                "by", "The columns that filters name, separated by commas.", metavar="COLUMNS"
+            ),
+            argument(
+                "--order",
+                "By one column after the other, or along a curve on which all count alike.",
+                choices=("linear", "zorder", "hilbert"),
+                default="zorder",
+            ),
+            many(
+                "--partition",
+                "Sort only this partition; repeat it for each partition column.",
+                "COLUMN=VALUE",
+            ),
+            *FORMATS,
+        ),
+        ("widetable sort warehouse/shop.db/clicks user,page",),
+        "Partition after partition is sorted and committed, beside the writers. A run that was broken off goes on\n"
+        "where it ended.",
     ),
 )

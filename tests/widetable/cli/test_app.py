@@ -87,7 +87,7 @@ def test_a_wrong_time_is_refused(make: Callable[..., wt.Table]) -> None:
     ("arguments", "found", "expected"),
     [
         (("mantain",), "'mantain'", "Did you mean maintain?"),
-        (("--once",), "'--once'", "one of init, write, delete, copy, ls"),
+        (("--once",), "'--once'", "one of init, write, delete, update, copy, ls"),
         (("zzz",), "'zzz'", "Run widetable --help."),
         (
             ("inspect",),

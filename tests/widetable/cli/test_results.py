@@ -20,13 +20,16 @@ from tests.support.tables.joined import joined_at
 from widetable.cli.commands import COMMANDS
 from widetable.operations.inspection.inspected_names import NAMES
 
-# In an order in which each finds what it needs; PATH is the table, ROOT the directory around it.
+# In an order in which each finds what it needs; PATH is the table, LOG an append table, ROOT the directory.
 CALLS = """
     init ROOT/new.db/t 'id BIGINT' --key id
     ls ROOT
     schema PATH
     write PATH ROOT/rows.jsonl
     delete PATH k=9
+    update LOG k=1 --set v=c --dry-run
+    update LOG k=2 --null v
+    sort LOG k,v --order linear
     compact PATH
     rescale PATH 3
     copy PATH ROOT/copies.db/t
@@ -79,13 +82,15 @@ def words(tmp_path: Path) -> dict[str, str]:
     put(table, {1: "a"})
     put(table, {2: "b"})
     list(table.follow(consumer_id="totals", timeout=0))
+    log = wt.Catalog(tmp_path).create_table("db.log", {"k": "BIGINT", "v": "STRING"})
+    log.write([{"k": 1, "v": "a"}, {"k": 2, "v": "b"}])
     (tmp_path / "rows.jsonl").write_text('{"k": 9, "v": "c"}\n')
-    return {"PATH": table.path, "ROOT": str(tmp_path)}
+    return {"PATH": table.path, "ROOT": str(tmp_path), "LOG": log.path}
 
 
 def words_of(call: str, words: dict[str, str]) -> list[str]:
     return [
-        re.sub("PATH|ROOT", lambda found: words[found[0]], word.strip("'"))
+        re.sub("PATH|ROOT|LOG", lambda found: words[found[0]], word.strip("'"))
         for word in re.findall(r"'[^']*'|\S+", call)
     ]
 
@@ -187,7 +192,9 @@ WITHOUT_TABLE = {"init", "ls", "doctor", "copy", "join", "meta", "completion", "
 @pytest.mark.parametrize("path", ["ROOT", "ROOT/db.db", "ROOT/db.db/"])
 def test_a_warehouse_in_place_of_a_table_is_said(words: dict[str, str], path: str) -> None:
     """To every command that takes a table."""
-    asked = [call.replace("PATH", path) for call in CALLS if call.split()[0] not in WITHOUT_TABLE]
+    asked = [
+        re.sub("PATH|LOG", path, call) for call in CALLS if call.split()[0] not in WITHOUT_TABLE
+    ]
     for call in (*asked, f"read {path}", f"changes {path} 0 1", f"copy {path} ROOT/x.db/t"):
         done = run(*words_of(call, words))
         assert done.exit_code == 2, call

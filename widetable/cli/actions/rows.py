@@ -1,4 +1,4 @@
-"""Commands of rows: write, read, delete.
+"""Commands of rows: write, read, delete, update.
 
     write     files ─► batches, and the columns of each row (row_files) ─► Table.write ─► one commit
     read      Table.scan ─► batches ─► bytes (changes_output)
@@ -16,7 +16,8 @@ from itertools import chain
 import pyarrow as pa
 
 from widetable.cli.command import DONE
-from widetable.cli.input.option_words import names_of
+from widetable.cli.input.key_words import values_of_words
+from widetable.cli.input.option_words import names_of, pairs_of
 from widetable.cli.input.row_files import names_column, row_batches
 from widetable.cli.output.changes_output import write_rows
 from widetable.cli.output.console import write_result
@@ -104,6 +105,25 @@ def delete(path: str, condition: str, rewrite: bool, dry_run: bool, format: str)
     """Print the number of rows that were deleted, or would be. condition: like the filter of read."""
     done = Table.open(path).delete(condition, dry_run=dry_run, rewrite=rewrite)
     verb = "would be deleted" if dry_run else "deleted"
+    where = f", snapshot {done.snapshot_id}" if done.committed else ""
+    write_result(format, asdict(done), [f"{counted(done.rows, 'row')} {verb}{where}"])
+    return DONE
+
+
+def update(
+    path: str,
+    condition: str,
+    set: list[str] | None,
+    null: list[str] | None,
+    dry_run: bool,
+    format: str,
+) -> int:
+    """Print the number of rows that were changed, or would be. condition: like the filter of read."""
+    table = Table.open(path)
+    pairs = pairs_of(set, "--set", "COLUMN=VALUE")
+    values = dict.fromkeys(null or ()) | values_of_words(pairs, table.schema)
+    done = table.update(condition, values, dry_run=dry_run)
+    verb = "would be changed" if dry_run else "changed"
     where = f", snapshot {done.snapshot_id}" if done.committed else ""
     write_result(format, asdict(done), [f"{counted(done.rows, 'row')} {verb}{where}"])
     return DONE

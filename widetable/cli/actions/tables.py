@@ -44,7 +44,7 @@ def place_of(path: str, what: str = "PATH") -> tuple[str, str]:
 def init(
     path: str,
     column: list[str],
-    key: str,
+    key: str | None,
     partition: str | None,
     set: list[str] | None,
     if_not_exists: bool,
@@ -58,7 +58,7 @@ def init(
     table = Catalog(warehouse).create_table(
         name,
         typed_names_of(column, "COLUMN"),
-        primary_key=names_of(key),
+        primary_key=None if key is None else names_of(key),
         partition_by=names_of(partition),
         options=options_of(set),
         if_not_exists=if_not_exists,

@@ -1,4 +1,4 @@
-"""Commands that maintain a table: maintain, compact, expire, rescale, orphans.
+"""Commands that maintain a table: maintain, compact, sort, expire, rescale, orphans.
 
 Each calls the operation of its name once, and prints the result; --dry-run makes the same plan and deletes nothing.
 """
@@ -12,6 +12,7 @@ from dataclasses import asdict
 from widetable.cli.command import DONE
 from widetable.cli.input.duration import millis_of
 from widetable.cli.input.key_words import partition_of_words
+from widetable.cli.input.option_words import names_of
 from widetable.cli.output.console import write_result
 from widetable.cli.output.log_output import logged
 from widetable.cli.output.space_text import holder_lines
@@ -81,6 +82,18 @@ def compact(path: str, full: bool, format: str) -> int:
         f"snapshot {done.snapshot_id}, {counted(done.rows, 'row')} in {counted(done.files, 'file')}"
     )
     write_result(format, asdict(done), [text if done.committed else "nothing was due"])
+    return DONE
+
+
+def sort(path: str, by: str, order: str, partition: list[str] | None, format: str) -> int:
+    """Print the result of all partitions together. The exit code is 0, too, if all were sorted already."""
+    table = Table.open(path)
+    only = None if partition is None else partition_of_words(partition, table.schema)
+    done = table.sort_compact(names_of(by), order, partitions=only)
+    text = (
+        f"snapshot {done.snapshot_id}, {counted(done.rows, 'row')} in {counted(done.files, 'file')}"
+    )
+    write_result(format, asdict(done), [text if done.committed else "all rows were sorted already"])
     return DONE
 
 

@@ -13,7 +13,8 @@ key is complete.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -55,16 +56,26 @@ def _row_of(
                 if names
                 else "Omit it: the table has no such columns.",
             )
-        # The error is raised again with the typed word, because the parser knows neither column nor argument.
-        try:
-            key[name] = parsed_texts(
-                pa.array([text(word, name)], pa.string()), schema.field(name).type
-            )
-        except InvalidError as cause:
-            raise InvalidError(
-                f"column {name!r}",
-                found=repr(word),
-                expected=cause.expected,
-                action="Correct the key.",
-            ) from cause
+        key[name] = _value(word, schema, name, "Correct the key.")
     return pa.table(key)
+
+
+def values_of_words(pairs: Mapping[str, str], schema: TableSchema) -> dict[str, Any]:
+    """Return the values of columns that are given as texts, in the form in which rows are printed."""
+    return {
+        name: _value(word, schema, name, "Correct the value.")[0].as_py()
+        for name, word in pairs.items()
+    }
+
+
+def _value(word: str, schema: TableSchema, name: str, action: str) -> pa.Array:
+    """Return the value of a word. An error is raised again with the typed word, because the parser knows neither column
+    nor argument.
+    """
+    kind = schema.field(name).type
+    try:
+        return parsed_texts(pa.array([text(word, name)], pa.string()), kind)
+    except InvalidError as cause:
+        raise InvalidError(
+            f"column {name!r}", found=repr(word), expected=cause.expected, action=action
+        ) from cause

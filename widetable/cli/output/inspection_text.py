@@ -46,7 +46,10 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     """
     kept = "write-only" if inspection.write_only else "compacted by its writers"
     producer = f"changelog-producer={inspection.changelog_producer}"
-    yield "table", f"{inspection.merge_engine}, {producer}, {kept}, bucket={inspection.buckets}"
+    if inspection.merge_engine is None:
+        yield "table", f"append table, {kept}, bucket={inspection.buckets}"
+    else:
+        yield "table", f"{inspection.merge_engine}, {producer}, {kept}, bucket={inspection.buckets}"
     yield "schema", f"{inspection.schema_id}"
     if inspection.latest_snapshot_id is None:
         yield "snapshots", "none"
