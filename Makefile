@@ -57,8 +57,9 @@ campaign: $(STAMP) ## A day of histories, faults, damage, kills and a soak, of w
 	  WIDETABLE_SYSTEM_FAULTS=all WIDETABLE_DAMAGES=500 WIDETABLE_POINTS=0 WIDETABLE_HOSTILE_VALUES=1000 \
 	  WIDETABLE_OVERLAPS=10000 WIDETABLE_READS=1000000 WIDETABLE_STARTS=20000 WIDETABLE_OPENS=1000 \
 	  WIDETABLE_CDC_KILLS=4000 WIDETABLE_CUTS=1000 WIDETABLE_CDC_HISTORIES=300 WIDETABLE_CDC_HISTORY_STEPS=60 WIDETABLE_WIDE_WRITERS=500 WIDETABLE_WIDE_KEYS=20000 WIDETABLE_PAIRS=all WIDETABLE_PAIR_ROUNDS=4 \
+	  WIDETABLE_APPEND_HISTORIES=500 WIDETABLE_APPEND_KILL_STRIDE=1 \
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/histories tests/cdc/histories tests/cdc/faults tests/failing_system tests/damaged_files \
-	  tests/metamorphic tests/pairs tests/spark/test_pairs_of_spark.py tests/kill \
+	  tests/metamorphic tests/pairs tests/spark/test_pairs_of_spark.py tests/kill tests/append \
 	  tests/widetable/operations/history/test_expiry_races.py \
 	  tests/widetable/operations/barriers/test_read_histories.py tests/spark/startup/test_source_order.py tests/meta/test_failover.py \
 	  tests/widetable/test_hostile_arguments.py tests/widetable/derive/lookups/test_join_of_many.py \
@@ -78,8 +79,8 @@ cluster: $(STAMP) ## Ten writers on a Spark cluster over an S3 store, whose work
 	  $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 tests/cluster $(ARGS)
 
 interop: $(STAMP) ## 10,000 random tables that pypaimon's native engine and widetable write and read, both ways
-	@WIDETABLE_INTEROP_TABLES=10000 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
-	  tests/interop/test_random_tables.py $(ARGS)
+	@WIDETABLE_INTEROP_TABLES=10000 WIDETABLE_INTEROP_APPEND_TABLES=200 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
+	  tests/interop/test_random_tables.py tests/interop/append/test_append_tables.py $(ARGS)
 
 object-stores: $(STAMP) ## Tests of object stores, Azure Blob's and Google's too: emulators, which npm (370 MB) and Go fetch, run on loopback
 	@test -d .venv/azurite/node_modules || npm install --prefix .venv/azurite --no-audit --no-fund --silent azurite@3.37.0
@@ -110,7 +111,7 @@ zones: $(STAMP) ## The Spark tests in zones with daylight saving: one of the ses
 interop-java: $(STAMP) ## The same with Paimon's Java, which Maven fetches: 1,200 tables, compacted by both, and their changes; needs a JDK
 	@WIDETABLE_INTEROP_JAVA=1 $(VENV) -m pytest --timeout 0 -o faulthandler_timeout=0 \
 	  tests/interop/test_java.py tests/interop/test_java_beside.py tests/interop/test_java_faults.py \
-	  tests/interop/test_java_tags.py tests/interop/test_java_nested.py \
+	  tests/interop/test_java_tags.py tests/interop/test_java_nested.py tests/interop/append/test_java_append.py \
 	  tests/benchmarks/test_wide_columns_beside_java.py $(ARGS)
 
 check: $(STAMP) ## Lint, format and types: ruff and mypy --strict

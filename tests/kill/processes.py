@@ -23,6 +23,7 @@ SCRIPTS = (
     "bank_writer",
     "barrier_program",
     "overtaken_writer",
+    "append_program",
 )
 
 # What a life would import only when it gets there.

@@ -56,6 +56,8 @@ class Ground:
         options = {"widetable.fsync": "false", "widetable.barrier-interval": "1 s"}
         options["merge-engine"] = "partial-update"
         self.catalog.create_table("db.under_barriers", SCHEMA, primary_key=["k"], options=options)
+        self.appended = self.catalog.create_table("db.log", SCHEMA, options={"bucket": "-1"})
+        self.appended.write(ROWS)
         self.writer = self.catalog.writer("db.under_barriers", "usual", ["s"])
         self.writer.complete(1000)
         sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
@@ -150,6 +152,8 @@ class Ground:
                 table.restore_partitions,
             ),
             "Table.compact": ({}, table.compact),
+            "Table.update": ({"where": "k = -77", "set": {"s": "x"}}, self.appended.update),
+            "Table.sort_compact": ({"by": ["k"]}, self.appended.sort_compact),
             "Table.check_write_columns": ({"arrow_schema": SCHEMA}, table.check_write_columns),
             "Table.new_writer": ({"columns": ["k"]}, self._write_some),
             "TableWriter.write": ({}, lambda data: self._write_some(["k"], data=data)),

@@ -96,23 +96,54 @@ def plain_rows(table: Any) -> list[Any]:
     return json.loads(json.dumps([plain(row) for row in python_rows(table)]))  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", [*APPEND, *CROSS])
+@pytest.mark.parametrize("name", CROSS)
 def test_what_needs_a_key_with_its_partition_is_refused_by_name(name: str) -> None:
     table = wt.Table.open(WAREHOUSE / name)
     first = table.schema.names[0]
     tries: dict[str, Callable[[], object]] = {
         "write": lambda: table.write(table.scan().to_arrow()),
-        "lookup": lambda: table.lookup({first: [1]}),
-        "lookup_prefix": lambda: table.lookup_prefix({first: [1]}),
-        "explain": lambda: table.explain({first: 1}),
         "delete": lambda: table.delete(f"{first} is null"),
-        "delete_keys": lambda: table.delete_keys({first: [1]}),
-        "rescale": lambda: table.rescale(2),
         "new_writer": lambda: table.new_writer(table.schema.names),
+        **keyed(table),
     }
     for one in tries.values():
         with pytest.raises(wt.UnsupportedError):
             one()
+
+
+def keyed(table: wt.Table) -> dict[str, Callable[[], object]]:
+    """Operations that find rows by their key, or move them."""
+    first = table.schema.names[0]
+    return {
+        "lookup": lambda: table.lookup({first: [1]}),
+        "lookup_prefix": lambda: table.lookup_prefix({first: [1]}),
+        "explain": lambda: table.explain({first: 1}),
+        "delete_keys": lambda: table.delete_keys({first: [1]}),
+        "rescale": lambda: table.rescale(2),
+    }
+
+
+@pytest.mark.parametrize("name", APPEND)
+def test_append_tables_refuse_by_name_what_needs_a_key(name: str) -> None:
+    for one in keyed(wt.Table.open(WAREHOUSE / name)).values():
+        with pytest.raises(wt.UnsupportedError, match="append table"):
+            one()
+
+
+@pytest.mark.parametrize("name", APPEND)
+def test_an_append_table_of_java_goes_on_here(tmp_path: Path, name: str) -> None:
+    table = wt.Table.open(shutil.copytree(WAREHOUSE / name, tmp_path / "others.db" / name))
+    if table.schema.options.get("file.format", "parquet") != "parquet":
+        with pytest.raises(wt.InvalidError, match=r"file\.format"):
+            table.write([{"p": 5, "v": "ours"}])
+        return
+    expected = [row for row in rows(table) if row["p"] is not None]
+    ours = [{"p": 5, "v": "ours"}, {"p": None, "v": "ours"}]
+    table.write(ours)
+    table.delete("p IS NULL")
+    table.compact(full=True)
+    assert rows(table) == sorted([*expected, ours[0]], key=json.dumps)
+    assert table.audit().findings == ()
 
 
 @pytest.mark.parametrize("name", APPEND)

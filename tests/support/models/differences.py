@@ -419,15 +419,14 @@ NOT_DONE: Final[dict[str, tuple[str, ...]]] = {
         _DYNAMIC + "postponed_rows_of_another_client_are_left_where_they_are",
     ),
     "several tasks of one commit": (_NOT_DONE + "postponed_and_tasks_of_dynamic_buckets",),
-    "tables whose key lacks partition columns": (
-        _NOT_DONE + "tables_whose_key_is_missing_or_lacks_the_partition_are_not_made",
+    "tables with a key that lacks partition columns": (
+        _NOT_DONE + "tables_whose_key_lacks_the_partition_are_not_made",
         _JAVA_TABLES + "what_needs_a_key_with_its_partition_is_refused_by_name",
         _DYNAMIC + "keys_without_the_partition_are_scanned_and_nothing_else",
     ),
-    "append tables": (
-        _NOT_DONE + "tables_whose_key_is_missing_or_lacks_the_partition_are_not_made",
-        _JAVA_TABLES + "what_needs_a_key_with_its_partition_is_refused_by_name",
-        _JAVA_TABLES + "changes_of_append_tables_are_what_was_appended",
+    "in append tables": (
+        _JAVA_TABLES + "append_tables_refuse_by_name_what_needs_a_key",
+        "tests/append/test_writing.py::test_an_option_without_effect_is_refused_by_its_name",
     ),
     "columns of type ARRAY that order records": (
         "tests/widetable/test_rejections.py::test_records_are_ordered_by_what_has_an_order",

@@ -61,7 +61,11 @@ def test_long_strings_are_not_cut() -> None:
 def test_strings_are_compared_by_unsigned_bytes() -> None:
     found = stats_of(parse_type("STRING"), ["z", "é", "\U0001f600", "a"])
     assert found == (b"a", "\U0001f600".encode(), 0)
-    assert stats_of(parse_type("BYTES"), [b"\x7f", b"\x80"]) == (b"\x7f", b"\x80", 0)
+
+
+@pytest.mark.parametrize("kind", ["BYTES", "BINARY(1)", "VARBINARY(2)"])
+def test_bytes_have_no_extremes_as_java_compares_them_signed(kind: str) -> None:
+    assert stats_of(parse_type(kind), [b"\x7f", b"\x80"], [None]) == (None, None, 1)
 
 
 def test_nulls_only_have_no_extremes() -> None:
