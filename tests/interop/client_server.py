@@ -1,7 +1,8 @@
 """Answers requests to read tables with pypaimon; run by the Python of .venv/interop, with the project on its path.
 
 A request is one line of JSON on standard input: {"warehouse", "table", and perhaps "snapshot", "tag",
-"filter" ([column, value]: equality, pushed down), "project" ([columns]), or "changes" ([first, last
+"filter" ([column, value]: equality, pushed down), "where" ([method of its predicate builder, column, file of Arrow
+with the values in its column]: the same for any condition), "project" ([columns]), or "changes" ([first, last
 snapshot]: what a streaming reader is given for each), or "write" (an Arrow file whose rows are
 committed), or "branch" ([method of its branch manager, arguments]: what it gives), or "alter" (steps
 of alter_steps.py), and "options" for any of them; "exact": dates as numbers}. The answer is one line:
@@ -50,11 +51,20 @@ def read(request: dict[str, Any]) -> list[Any]:
     builder = table.new_read_builder()
     if "filter" in request:
         builder = builder.with_filter(builder.new_predicate_builder().equal(*request["filter"]))
+    if "where" in request:
+        builder = builder.with_filter(predicate(builder.new_predicate_builder(), *request["where"]))
     if "project" in request:
         builder = builder.with_projection(request["project"])
     splits = builder.new_scan().plan().splits()
     rows = builder.new_read().to_arrow(splits)
     return [plain(row) for row in (python_rows(rows) if "exact" in request else rows.to_pylist())]
+
+
+def predicate(builder: Any, method: str, column: str, file: str) -> Any:
+    """A condition whose values lie in a file."""
+    values = pa.ipc.open_file(file).read_all().column(0).to_pylist()
+    given = [values] if method == "is_in" else values
+    return getattr(builder, method)(column, *given)
 
 
 def write(request: dict[str, Any]) -> list[Any]:
@@ -82,7 +92,8 @@ def changes(request: dict[str, Any]) -> list[Any]:
         if not scan.follow_up_scanner.should_scan(snapshot):
             continue
         for split in scan._create_follow_up_plan(snapshot).splits():
-            for row in reader.to_arrow([split]).to_pylist():
+            rows = reader.to_arrow([split])
+            for row in python_rows(rows) if "exact" in request else rows.to_pylist():
                 found.append([snapshot_id, row.pop("_row_kind"), plain(row)])
     return found
 

@@ -58,7 +58,7 @@ final class AppendDeletion {
     }
 
     /** The split with one of its files. */
-    private static DataSplit one(DataSplit split, int file) {
+    static DataSplit one(DataSplit split, int file) {
         DataSplit.Builder builder = DataSplit.builder()
                 .withSnapshot(split.snapshotId())
                 .withPartition(split.partition())

@@ -12,6 +12,7 @@ import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.sink.TableCommitImpl;
 import org.apache.paimon.table.sink.TableWriteImpl;
+import org.apache.paimon.table.source.EndOfScanException;
 
 /** Compacts all buckets of a table in one commit: what a dedicated compaction job does. */
 final class Compaction {
@@ -26,8 +27,12 @@ final class Compaction {
             List<CommitMessage> messages;
             if (table.primaryKeys().isEmpty() && table.bucketMode() == BucketMode.BUCKET_UNAWARE) {
                 messages = new ArrayList<>();
-                for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
-                    messages.add(task.doCompact(table, (BaseAppendFileStoreWrite) write.getWrite()));
+                try {
+                    for (AppendCompactTask task : new AppendCompactCoordinator(table, false).run()) {
+                        messages.add(task.doCompact(table, (BaseAppendFileStoreWrite) write.getWrite()));
+                    }
+                } catch (EndOfScanException noFiles) {
+                    return;
                 }
             } else {
                 for (BucketEntry bucket : table.newSnapshotReader().bucketEntries()) {

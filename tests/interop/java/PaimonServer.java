@@ -19,6 +19,8 @@ import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
@@ -26,6 +28,7 @@ import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.table.FileStoreTable;
 import org.apache.paimon.table.source.DataSplit;
+import org.apache.paimon.table.source.ReadBuilder;
 import org.apache.paimon.table.source.Split;
 import org.apache.paimon.table.source.StreamTableScan;
 import org.apache.paimon.table.source.TableRead;
@@ -48,7 +51,8 @@ import org.apache.paimon.types.RowType;
  * close    stream
  * compact  full: true or false; all buckets
  * delete   column, values: rows of an append table, by deletion vectors
- * read     gives rows
+ * read     gives rows; perhaps "where": [equal, lessThan, greaterOrEqual, in, isNull or startsWith, column, values]
+ * files    of an append table, as in AppendFiles.java
  * changes  first, last: what a streaming reader is given for these snapshots; rows, the snapshot's id in front
  * tag      name; perhaps snapshot
  * branch   name; perhaps tag
@@ -130,7 +134,9 @@ public final class PaimonServer {
                 AppendDeletion.delete(table, request.get("column").asText(), values);
                 return List.of();
             case "read":
-                return read(table);
+                return read(table, request.get("where"));
+            case "files":
+                return AppendFiles.of(table, disk);
             case "changes":
                 return changes(table, request.get("first").longValue(), request.get("last").longValue());
             case "tag":
@@ -175,20 +181,50 @@ public final class PaimonServer {
         }
     }
 
-    private List<List<Object>> read(FileStoreTable table) throws Exception {
+    private List<List<Object>> read(FileStoreTable table, JsonNode where) throws Exception {
         List<List<Object>> found = new ArrayList<>();
-        TableRead read = table.newReadBuilder().newRead().withIOManager(disk);
-        for (Split split : table.newReadBuilder().newScan().plan().splits()) {
+        ReadBuilder builder = table.newReadBuilder();
+        if (where != null) {
+            builder.withFilter(predicate(where, table.rowType()));
+        }
+        TableRead read = builder.newRead().withIOManager(disk);
+        if (where != null) {
+            read = read.executeFilter();
+        }
+        for (Split split : builder.newScan().plan().splits()) {
             collect(read.createReader(split), table.rowType(), found, null);
         }
         return found;
+    }
+
+    private static Predicate predicate(JsonNode where, RowType type) {
+        PredicateBuilder builder = new PredicateBuilder(type);
+        int field = type.getFieldIndex(where.get(1).asText());
+        List<Object> values = new ArrayList<>();
+        where.get(2).forEach(value -> values.add(Values.value(value, type.getTypeAt(field))));
+        switch (where.get(0).asText()) {
+            case "equal":
+                return builder.equal(field, values.get(0));
+            case "lessThan":
+                return builder.lessThan(field, values.get(0));
+            case "greaterOrEqual":
+                return builder.greaterOrEqual(field, values.get(0));
+            case "in":
+                return builder.in(field, values);
+            case "isNull":
+                return builder.isNull(field);
+            case "startsWith":
+                return builder.startsWith(field, values.get(0));
+            default:
+                throw new IllegalArgumentException("unknown condition: " + where);
+        }
     }
 
     private List<List<Object>> changes(FileStoreTable table, long first, long last) throws Exception {
         Map<String, String> start = new HashMap<>();
         start.put("scan.mode", "from-snapshot");
         start.put("scan.snapshot-id", Long.toString(first));
-        FileStoreTable from = table.copy(start);
+        FileStoreTable from = table.copyWithoutTimeTravel(start); // with the columns of today
         List<List<Object>> found = new ArrayList<>();
         TableRead read = from.newReadBuilder().newRead().withIOManager(disk);
         StreamTableScan scan = from.newReadBuilder().newStreamScan();

@@ -71,7 +71,7 @@ final class Values {
         return found;
     }
 
-    private static Object value(JsonNode node, DataType type) {
+    static Object value(JsonNode node, DataType type) {
         if (node.isNull()) {
             return null;
         }

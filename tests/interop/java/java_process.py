@@ -115,6 +115,9 @@ class JavaTable:
         else:
             files = self.folder.glob("schema/schema-*")
             schema_id = max(int(file.name.rpartition("-")[2]) for file in files)
+        return self.fields_of(schema_id)
+
+    def fields_of(self, schema_id: int) -> tuple[DataField, ...]:
         schema = self._json(f"schema/schema-{schema_id}")
         return tuple(field_from_json(field) for field in schema["fields"])
 

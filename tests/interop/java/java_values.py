@@ -45,11 +45,11 @@ def arrow_rows(rows: Sequence[Sequence[Any]], fields: Sequence[DataField]) -> pa
     for position, field in enumerate(fields, start=1):
         kind = arrow_type(field.type)
         values = [_value(row[position], field.type) for row in rows]
-        columns.append(pa.array(values, _number_type(kind)).cast(kind))
+        columns.append(pa.array(values, number_type(kind)).cast(kind))
     return pa.Table.from_arrays(columns, names=[field.name for field in fields])
 
 
-def _number_type(kind: pa.DataType) -> pa.DataType:
+def number_type(kind: pa.DataType) -> pa.DataType:
     """The type with dates and times as their numbers: Python's types do not hold all of them."""
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
@@ -65,11 +65,11 @@ def _number_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _number_field(part: pa.Field) -> pa.Field:
-    return part.with_type(_number_type(part.type))
+    return part.with_type(number_type(part.type))
 
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(_number_type(column.type))
+    return column.cast(number_type(column.type))
 
 
 def _json(value: Any, kind: DataType) -> Any:
