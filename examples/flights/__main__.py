@@ -178,7 +178,7 @@ def _fill(
         profiles = profile_streams(streams)
         _print_profiles(console, profiles)
         console.step(
-            f"five streaming queries fill {TABLE_NAME} and the tables around it, a job brings a database along; "
+            f"six streaming queries fill {TABLE_NAME} and the tables around it, a job brings a database along; "
             "all is read meanwhile"
         )
         with SourceDatabase.started() as database:

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA
 from examples.flights.column_group import ColumnGroup
-from examples.flights.departure_weather import DEPARTURES_SCHEMA
 from examples.flights.dimensions import PLANES, WEATHER
+from examples.flights.weather.departure_weather import DEPARTURES_SCHEMA
 from examples.flights.wide_table import (
     DEPARTURE,
     GROUPS,

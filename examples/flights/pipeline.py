@@ -1,5 +1,6 @@
-"""Five streaming queries: three fill one wide table at the same time, one looks the weather of departures up, and one
-keeps a table from the changes of the wide one. Beside them a job brings the tables of a database along.
+"""Six streaming queries: three fill one wide table at the same time, one looks the weather of departures up, one keeps
+all departure records as they come in an append table, and one keeps a table from the changes of the wide one. Beside
+them a job brings the tables of a database along.
 
     schedule, departure, arrival ─► nyc.flights_wide ─► second layer ─► nyc.carrier_hourly
     database: aircraft ─► nyc.planes ────┘ widened
@@ -21,6 +22,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow.compute as pc
 from pyspark import SparkContext
@@ -35,13 +37,14 @@ from examples.flights.barrier_looks import BarrierChecker, BarrierChecks
 from examples.flights.column_group import ColumnGroup
 from examples.flights.database.database_job import USER, DatabaseJob
 from examples.flights.database.source_database import SourceDatabase
-from examples.flights.departure_weather import with_weather
+from examples.flights.departure_records import RECORDS
 from examples.flights.dimensions import WEATHER
 from examples.flights.maintainer import CompactionRound, DemoMaintainer
 from examples.flights.micro_batch import MicroBatch, files_taken, micro_batches
 from examples.flights.second_layer import LayerRun, SecondLayer
 from examples.flights.tables import DemoTables
-from examples.flights.weather_first import LOOKUP, WeatherFirst
+from examples.flights.weather.departure_weather import with_weather
+from examples.flights.weather.weather_first import LOOKUP, WeatherFirst
 from examples.flights.wide_table import DEPARTURE, GROUPS, STREAMS
 from examples.flights.workspace import Workspace
 
@@ -136,6 +139,7 @@ class PipelineRun:
         return count / (times[-1] - times[0]) if len(times) > 1 and times[-1] > times[0] else 0.0
 
 
+T = TypeVar("T")
 # Called about twice a second with the share of files that is done, by query.
 OnProgress = Callable[[dict[str, float]], None]
 
@@ -151,9 +155,8 @@ def run_pipeline(
 ) -> PipelineRun:
     """Run all queries to the end of their files, and until the last barrier was read that has any of them.
 
-    The steady arrival of files begins when the first file of every stream has gone all the way. In the middle the
-    second layer fails once, and the register of aircraft gets a column; at the end the maintainer runs until nothing is
-    left to do, and everything is compacted once more, fully. arrivals: with the first files, which have come.
+    Files arrive steadily once the first file of every stream has gone all the way. In the middle the second layer fails
+    once, and the register of aircraft gets a column; at the end everything is compacted. arrivals: of the first files.
     """
     called = time.time()
     maintainer = DemoMaintainer(tables.wide, COMPACTION_PAUSE_SECONDS)
@@ -182,15 +185,16 @@ def run_pipeline(
             for group in GROUPS:
                 queries[group.name] = _start_stream(spark, workspace, group)
             queries[LOOKUP] = _start_lookup(spark, workspace, tables)
+            queries[RECORDS] = _start_records(spark, workspace, tables)
             layer.start()
-            _wait_for(queries, job, {**arrivals.counts, LOOKUP: let_in.count}, watch)
+            _wait_for(queries, job, _by_query(arrivals.counts, let_in.count), watch)
             layer_run = layer.finish()
         job.finish()
         maintainer.compact_fully()
     finally:
         for query in spark.streams.active:
             query.stop()
-    runs = _query_runs(queries, {**arrivals.times, LOOKUP: let_in.times})
+    runs = _query_runs(queries, _by_query(arrivals.times, let_in.times))
     return PipelineRun(
         startup_seconds=min(stream.started for stream in runs.values()) - called,
         streams=tuple(runs[group.name] for group in GROUPS),
@@ -200,6 +204,11 @@ def run_pipeline(
         looks=looks.taken,
         sources=tuple(_database_run(name, database, job) for name in job.noted),
     )
+
+
+def _by_query(of_streams: dict[str, T], of_lookup: T) -> dict[str, T]:
+    """Return a fact about the files of each query. The records are those of the stream of departures."""
+    return {**of_streams, LOOKUP: of_lookup, RECORDS: of_streams[DEPARTURE.name]}
 
 
 def _query_runs(
@@ -234,6 +243,11 @@ def _start_lookup(spark: SparkSession, workspace: Workspace, tables: DemoTables)
     departures = _records(spark, workspace, DEPARTURE, LOOKUP)
     found = with_weather(departures, tables.weather)
     return _start_query(_to_table(found, tables.departures), workspace, LOOKUP)
+
+
+def _start_records(spark: SparkSession, workspace: Workspace, tables: DemoTables) -> StreamingQuery:
+    records = _records(spark, workspace, DEPARTURE, DEPARTURE.name)
+    return _start_query(_to_table(records, tables.records), workspace, RECORDS)
 
 
 def _records(spark: SparkSession, workspace: Workspace, group: ColumnGroup, name: str) -> DataFrame:

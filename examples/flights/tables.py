@@ -11,25 +11,29 @@ from examples.flights.carrier_hourly import (
     HOURLY_OPTIONS,
     HOURLY_SCHEMA,
 )
-from examples.flights.departure_weather import (
+from examples.flights.departure_records import RECORDS_NAME, RECORDS_SCHEMA
+from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER
+from examples.flights.weather.departure_weather import (
     DEPARTURES_NAME,
     DEPARTURES_OPTIONS,
     DEPARTURES_SCHEMA,
 )
-from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER
 from examples.flights.wide_table import KEY, PARTITION, STREAM_SCHEMA, TABLE_NAME, TABLE_OPTIONS
 from examples.flights.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class DemoTables:
-    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up."""
+    """wide: of flights. hourly: of the second layer. departures: with the weather that was looked up. records: all that
+    was said of departures, an append table.
+    """
 
     wide: wt.Table
     planes: wt.Table
     weather: wt.Table
     departures: wt.Table
     hourly: wt.Table
+    records: wt.Table
 
     def of(self, name: str) -> wt.Table:
         """By its name in the catalog. Raises KeyError."""
@@ -43,6 +47,7 @@ class DemoTables:
             WEATHER.table: self.weather,
             DEPARTURES_NAME: self.departures,
             HOURLY_NAME: self.hourly,
+            RECORDS_NAME: self.records,
         }
 
 
@@ -68,12 +73,13 @@ def create_tables(workspace: Workspace) -> DemoTables:
     hourly = catalog.create_table(
         HOURLY_NAME, HOURLY_SCHEMA, primary_key=list(HOURLY_KEY), options=HOURLY_OPTIONS
     )
+    records = catalog.create_table(RECORDS_NAME, RECORDS_SCHEMA)
     wide.maintain(once=True)
-    return DemoTables(wide, planes, weather, departures, hourly)
+    return DemoTables(wide, planes, weather, departures, hourly, records)
 
 
 def open_tables(workspace: Workspace) -> DemoTables:
     """As a run left them. Raises NotFoundError."""
     catalog = wt.Catalog(str(workspace.warehouse))
-    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME)
+    names = (TABLE_NAME, PLANES.table, WEATHER.table, DEPARTURES_NAME, HOURLY_NAME, RECORDS_NAME)
     return DemoTables(*(catalog.table(name) for name in names))

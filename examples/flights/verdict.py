@@ -22,8 +22,9 @@ from examples.flights.audit import (
     expected_table,
 )
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
+from examples.flights.departure_records import RECORDS_NAME, audit_records
 from examples.flights.dimensions import DIMENSIONS
+from examples.flights.weather.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.wide_table import KEY, TABLE_NAME, WIDENER
 from examples.flights.workspace import Workspace
 
@@ -101,6 +102,7 @@ def judge(
             for group in DIMENSIONS
         },
         DEPARTURES_NAME: audit_rows(rows[DEPARTURES_NAME], departures, DEPARTURES_SCHEMA, KEY),
+        RECORDS_NAME: audit_records(rows[RECORDS_NAME], workspace),
         HOURLY_NAME: audit_hourly(rows[HOURLY_NAME], expected_hourly(expected)),
         **{
             f"{name} as in the database": audit_rows(

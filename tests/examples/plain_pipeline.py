@@ -24,7 +24,7 @@ from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
 from examples.flights.second_layer import JOB, LayerRun
 from examples.flights.tables import DemoTables, create_tables
-from examples.flights.weather_first import LOOKUP, weather_needed
+from examples.flights.weather.weather_first import LOOKUP, weather_needed
 from examples.flights.wide_table import DEPARTURE, STREAMS
 from examples.flights.workspace import Workspace
 
@@ -77,6 +77,8 @@ def fill_tables(workspace: Workspace, streams: dict[str, list[pa.Table]]) -> Pip
         for name, files in streams.items():
             if number < len(files):
                 roots.write(name, number, files[number], barrier)
+                if name == DEPARTURE.name:
+                    tables.records.write(files[number])
         roots.complete(barrier)
         looks.uncommitted()
         _maintain(tables.wide, rounds)

@@ -15,12 +15,12 @@ import widetable as wt
 from examples.flights.barrier_looks import BARRIER_TABLES
 from examples.flights.carrier_hourly import HOURLY_NAME
 from examples.flights.database.database_job import USER
-from examples.flights.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.dimensions import CHECKED, PLANES
 from examples.flights.inputs import FILE_COUNTS
 from examples.flights.prediction.training_set import TRAINING_NAME
 from examples.flights.report.freshness import NO_BATCH
 from examples.flights.second_layer import JOB
+from examples.flights.weather.departure_weather import DEPARTURES_NAME, DEPARTURES_SCHEMA
 from examples.flights.wide_table import GROUPS, TABLE_NAME, TABLE_SCHEMA, WIDENER_USER
 from tests.support.faults.patience import PATIENCE_SECONDS
 from widetable.format.snapshot import Snapshot

@@ -24,7 +24,7 @@ from examples.flights.dataset import Dataset, read_dataset
 from examples.flights.dimensions import DIMENSIONS, PLANES, WEATHER
 from examples.flights.facts import FACT_SCHEMA
 from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
-from examples.flights.weather_first import weather_needed
+from examples.flights.weather.weather_first import weather_needed
 from examples.flights.wide_table import (
     DEPARTURE,
     GROUPS,

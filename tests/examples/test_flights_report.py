@@ -16,7 +16,6 @@ import widetable as wt
 from examples.flights.audit import Audit, Difference
 from examples.flights.barrier_looks import BarrierCheck, BarrierChecks, Totals
 from examples.flights.carrier_hourly import HOURLY_NAME
-from examples.flights.departure_weather import DEPARTURES_NAME
 from examples.flights.maintainer import CompactionRound
 from examples.flights.micro_batch import MicroBatch
 from examples.flights.pipeline import PipelineRun, StreamRun
@@ -40,7 +39,8 @@ from examples.flights.report.report import DemoFindings, render_report
 from examples.flights.report.widened import Widened
 from examples.flights.second_layer import LayerRun, Restart
 from examples.flights.verdict import DemoVerdict
-from examples.flights.weather_first import LOOKUP
+from examples.flights.weather.departure_weather import DEPARTURES_NAME
+from examples.flights.weather.weather_first import LOOKUP
 from examples.flights.wide_table import COLUMN_GROUPS, GROUPS, STREAMS, TABLE_NAME
 
 KINDS = ("+I", "-U", "+U", "-D")

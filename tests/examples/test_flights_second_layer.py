@@ -16,6 +16,7 @@ from examples.flights.audit import audit_hourly, expected_hourly
 from examples.flights.barrier_looks import Totals, astray, totals_of_flights
 from examples.flights.carrier_hourly import HOURLY_KEY, HOURLY_SCHEMA, SUMS
 from examples.flights.dataset import read_dataset
+from examples.flights.departure_records import RECORDS_NAME
 from examples.flights.inputs import FILE_COUNTS, make_streams, store_streams
 from examples.flights.pipeline import PipelineRun
 from examples.flights.report.freshness import (
@@ -112,6 +113,23 @@ def test_a_wrong_cell_of_any_table_fails_the_verdict(filled: Filled, name: str) 
         before,
         values[-1],
     )
+
+
+@pytest.mark.parametrize("what", ["one lost", "one twice"])
+def test_a_record_too_few_or_too_many_fails_the_verdict(filled: Filled, what: str) -> None:
+    rows = filled.rows
+    records = rows[RECORDS_NAME]
+    first = records.slice(0, 1)
+    rows[RECORDS_NAME] = (
+        records.slice(1) if what == "one lost" else pa.concat_tables([records, first])
+    )
+    verdict = judge(filled.workspace, filled.wide, rows, {})
+    wrong = {of: audit for of, audit in verdict.audits.items() if not audit.passed}
+    assert list(wrong) == [RECORDS_NAME]
+    (difference,) = wrong[RECORDS_NAME].first_differences
+    expected = ("one record", "no record") if what == "one lost" else ("no record", "one record")
+    assert (difference.expected, difference.found) == expected
+    assert difference.key == tuple(first.to_pylist()[0].values())
 
 
 def test_flights_that_came_before_their_aircraft_were_widened_later(filled: Filled) -> None:

@@ -19,7 +19,7 @@ from examples.flights.carrier_hourly import ROW_KIND
 from examples.flights.pipeline import PipelineRun
 from examples.flights.report.freshness import NO_BATCH
 from examples.flights.tables import DemoTables
-from examples.flights.weather_first import LOOKUP
+from examples.flights.weather.weather_first import LOOKUP
 from examples.flights.wide_table import (
     COLUMN_GROUPS,
     PARTITION,

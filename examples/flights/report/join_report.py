@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from html import escape
 
-from examples.flights.departure_weather import DEPARTURES_NAME
 from examples.flights.dimensions import PLANES, WEATHER
 from examples.flights.pipeline import StreamRun
 from examples.flights.report.layer_report import seconds_text
 from examples.flights.report.widened import Widened
 from examples.flights.verdict import DemoVerdict
+from examples.flights.weather.departure_weather import DEPARTURES_NAME
 
 
 def join_values(widened: Widened, lookup: StreamRun, verdict: DemoVerdict) -> dict[str, str]:

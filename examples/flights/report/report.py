@@ -39,7 +39,7 @@ from examples.flights.report.prediction_report import (
 from examples.flights.report.punctuality import CarrierTable
 from examples.flights.report.widened import Widened
 from examples.flights.verdict import DemoVerdict
-from examples.flights.weather_first import LOOKUP
+from examples.flights.weather.weather_first import LOOKUP
 from examples.flights.wide_table import LABEL, STREAMS, TABLE_NAME, WIDENER
 
 COLORS = {
