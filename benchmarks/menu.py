@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from benchmarks.append import bench_append, bench_queries
 from benchmarks.cdc import bench_database, bench_log_decoder, bench_many_tables, bench_source_reads
 from benchmarks.engine import (
     bench_commit,
@@ -70,6 +71,14 @@ MENU: dict[str, Workload] = {
     "merge": _full(
         "Compact a 60-column bucket against plain Parquet decode + encode of the same rows.",
         bench_merge.run,
+    ),
+    "append": Workload(
+        "Append tables: loads, and a sort by four columns with what it saves readers, against delta-rs.",
+        bench_append.run,
+    ),
+    "queries": Workload(
+        "Point and range queries of a sorted append table, against DuckDB and pyarrow over unsorted Parquet files.",
+        bench_queries.run,
     ),
     "functions": Workload(
         "Merge columns that aggregate functions fill, against last_non_null_value.",

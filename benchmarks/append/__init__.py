@@ -1,0 +1,1 @@
+"""Workloads of change data capture."""
