@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from widetable_cdc import Sync, SyncConfig
 from widetable_cdc.jobs.engine_job import EngineJob
 from widetable_cdc.running.sync_run import Goal, SyncRun, checked_goal
-from widetable_spark.jobs.cdc_chunks import SparkChunks
+from widetable_spark.jobs.cdc_chunks import spark_chunks
 from widetable_spark.jobs.cdc_query import CdcQuery, CdcTicks
 from widetable_spark.queries.ticking_query import (
     driver_context,
@@ -88,7 +88,7 @@ def cdc(
     if checked.engine is not None:
         raise EngineJob(checked, checked.engine).refused("cdc", "Run `widetable cdc run`.")
     context = driver_context(spark, "widetable cdc run")
-    chunks = SparkChunks(context, checked.limits.chunks_at_once)
+    chunks = spark_chunks(context, checked.limits.chunks_at_once)
     return _started(spark, checked, goal, SyncRun(checked, chunks))
 
 

@@ -1,30 +1,25 @@
 """Sorts an append table on the executors of a session: a task for each partition of the table.
 
-    driver    plans the partitions ─► one job of Spark, a task for each ─► commits each outcome when it comes
+    driver    plans the partitions ─► waves of tasks (`task_waves`) ─► commits the outcomes of each wave
 
-A task reads, sorts and writes the files of its partition in its own process, within `write-buffer-size`; nothing is
-shuffled. Files of a task that is lost are left to orphan cleaning. Raises what `Table.sort_compact` raises,
-StorageError for a job that fails.
+A task reads, sorts and writes the files of its partition in its own process, within `write-buffer-size`. Files of a
+task that is lost are left to orphan cleaning. Raises what `Table.sort_compact` and waves raise.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from widetable import CommitResult, StorageError, Table
+from widetable import CommitResult, Table
 from widetable.connector import SortTask, counted, sort_by_tasks
+from widetable_spark.jobs.task_waves import TaskWaves
 from widetable_spark.queries.ticking_query import driver_context
 from widetable_spark.startup.spark_session import session_of
 from widetable_spark.startup.worker_heap import settle
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
 
 
 def sort_compact(
@@ -38,7 +33,7 @@ def sort_compact(
 ) -> CommitResult:
     """Sort the rows of an append table on the executors, as `Table.sort_compact` does in one process.
 
-    Each partition of the table is a task, and is committed when it is sorted.
+    Each partition of the table is a task. As many run at once as the session has cores; then they are committed.
 
     Parameters
     ----------
@@ -81,33 +76,11 @@ def sort_compact(
     context = driver_context(spark, "widetable sort_compact")
     table = Table.open(path, storage_options=storage_options)
 
-    def run(tasks: Sequence[SortTask]) -> Iterator[tuple[SortTask, object]]:
-        return _run(context, table.path, tasks)
+    def described(tasks: Sequence[SortTask]) -> str:
+        return f"{counted(len(tasks), 'sort')} of {table.path}"
 
-    return sort_by_tasks(table, by, order, run, partitions=partitions)
-
-
-def _run(
-    context: SparkContext, path: str, tasks: Sequence[SortTask]
-) -> Iterator[tuple[SortTask, object]]:
-    """Run the tasks in one job, and yield the outcomes as partitions of it end, in the order of the tasks."""
-    if not tasks:
-        return
-    sort = _sorted
-
-    def carry_out(number: int, _: Iterable[int]) -> Iterator[object]:
-        yield sort(tasks[number])
-
-    slots = context.parallelize(range(len(tasks)), len(tasks)).mapPartitionsWithIndex(carry_out)
-    try:
-        yield from zip(tasks, slots.toLocalIterator(prefetchPartitions=True), strict=True)
-    except (PySparkException, Py4JError) as error:
-        raise StorageError(
-            f"the Spark job of {counted(len(tasks), 'sort')} of {path}",
-            found=str(error).partition("\n")[0],
-            expected="tasks that end",
-            action="See the logs of the executors; call it again, which goes on where it was.",
-        ) from error
+    waves = TaskWaves(context, _sorted, described)
+    return sort_by_tasks(table, by, order, waves, partitions=partitions)
 
 
 def _sorted(task: SortTask) -> object:
