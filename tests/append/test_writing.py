@@ -15,7 +15,9 @@ import pytest
 
 import widetable as wt
 from tests.append.model import frozen, made, rows_of
+from widetable.operations.writes.new_values import NewValues
 from widetable.schema import options as opt
+from widetable.schema.table_schema import TableSchema
 from widetable.write.append import append_writer
 
 TYPES = {
@@ -322,3 +324,41 @@ def test_changed_and_compacted_files_keep_the_bounds_of_sort_columns(tmp_path: P
     table.write({"c1": [1]})
     table.compact(full=True)
     assert bounded() == {()}, "not all of the files were sorted"
+
+
+def test_one_schema_says_what_an_update_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A column becomes wider after the new values were made."""
+    tables = catalog(tmp_path)
+    table = tables.create_table("db.t", {"a": "INT", "b": "INT"})
+    table.write({"a": [1, 2], "b": [1, 2]})
+    of, calls = NewValues.of, list[str]()
+
+    def slow(schema: TableSchema, given: Any) -> NewValues:
+        values = of(schema, given)
+        calls.append("of")
+        if len(calls) == 2:  # the first one only checks the arguments
+            tables.alter_table("db.t", change_types={"b": "BIGINT"})
+        return values
+
+    monkeypatch.setattr(NewValues, "of", slow)
+    assert table.update("a = 2", {"b": 7}).rows == 1
+    assert len(calls) == 2
+    rows = tables.table("db.t").scan().to_arrow()
+    assert rows.schema.field("b").type == pa.int64()
+    assert rows.column("b").to_pylist() == [1, 7]
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_a_rewrite_leaves_deleted_rows_in_no_file(tmp_path: Path, rewrite: bool) -> None:
+    """Also where the table marks rows by deletion vectors, and has marked others of the same file before."""
+    table = made(tmp_path, "vectors", parts=False, **{"write-only": "true"})
+    table.write([{"n": number, "s": f"text {number}"} for number in range(9)])
+    table.delete("n = 1")
+    assert table.delete("n = 2", rewrite=rewrite).rows == 1
+    (file,) = table.inspect.files().column("path").to_pylist()
+    stored = pa.parquet.read_table(file)["n"].to_pylist()
+    assert stored == ([0, *range(3, 9)] if rewrite else [*range(9)])
+    assert sorted(table.scan(["n"]).to_arrow()["n"].to_pylist()) == [0, *range(3, 9)]
+    assert table.audit().findings == ()

@@ -16,7 +16,7 @@ batch of rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ from widetable.commit.transaction.touched_keys import (
     touched_among,
     touched_files,
 )
-from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
+from widetable.errors import ConflictError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
@@ -39,6 +39,7 @@ from widetable.kernels.key_match import match_keys
 from widetable.lsm.key_bounds import bounds_of_files
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
+from widetable.operations.handle.rewrite_commit import commit_rewrite
 from widetable.schema.table_schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
@@ -67,15 +68,8 @@ def remove_rows(
         )
         messages = _messages(state, live, keys)
         commit = _Removal(state, committer.live_files, keys, messages, snapshot_id)
-        try:
-            result = committer.rewrite(commit.behind, by)
-        except (ConflictError, InvalidError, NotFoundError, UnsupportedError):
-            discard(state, messages)
-            raise
-    if not result.committed:
-        discard(state, messages)
-        return result
-    return replace(result, rows=sum(each.num_rows for each in keys.values()))
+        rows = sum(each.num_rows for each in keys.values())
+        return commit_rewrite(committer, state, messages, by, rows, commit.behind)
 
 
 @dataclass

@@ -7,6 +7,7 @@
     some, none                   rewritten without them           rewritten
     none                         the file stays                   the file stays
 
+A delete that has to leave the rows in no file (`rewrite`) does what it does in a table without deletion vectors.
 All files change in one OVERWRITE, which readers of changes do not see. It fits if the files are still live with the
 same deleted rows; else a compaction or another change came first, and the work is repeated from the newest snapshot.
 Rows that are appended meanwhile stay as they are. Memory: a batch of rows, and the row numbers of one file.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,6 @@ import pyarrow as pa
 
 from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_result import CommitResult
-from widetable.errors import ConflictError, InvalidError, NotFoundError, UnsupportedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.deletion_vector import RowNumbers, deleted_rows, encode_vector
@@ -35,7 +36,8 @@ from widetable.format.snapshot import COMMIT_KIND_OVERWRITE
 from widetable.lsm.append_compaction import numbered
 from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
-from widetable.operations.queries.table_at import scan_at
+from widetable.operations.handle.rewrite_commit import commit_rewrite
+from widetable.operations.queries.table_at import state_at
 from widetable.operations.writes.new_values import NewValues
 from widetable.read.filters import parse
 from widetable.read.predicate import Predicate
@@ -48,30 +50,31 @@ from widetable.write.discard import discard
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 
-# Numbers of the matching rows, by file name.
-_Matches = Mapping[str, RowNumbers]
-
 
 def change_appended(
     table: OpenTable,
     condition: object,
     by: Identity,
     snapshot_id: int,
-    values: NewValues | None = None,
+    given: Mapping[str, Any] | None = None,
     *,
     dry_run: bool,
+    rewrite: bool = False,
 ) -> CommitResult:
-    """Change the rows of a snapshot that match, in one commit. values: what an update sets; None: they are deleted.
-    `rows` of the result is their number.
+    """Change the rows of a snapshot that match, in one commit. given: what an update sets; None: they are deleted.
+    rewrite: rows are not marked, even where the table has deletion vectors. `rows` of the result is their number. One
+    schema says what the condition and the values mean, and what is written.
     """
-    state = table._state()
+    chosen = state_at(table, snapshot_id)
+    state = chosen.state
     predicate = parse(condition, state.schema)
     assert predicate is not None
+    values = None if given is None else NewValues.of(state.schema, given)
     with held(state, snapshot_id):
         made, rows = list[CommitMessage](), 0
         try:
-            for split in scan_at(table, snapshot_id, (), predicate).splits():
-                change = _Change(state, split, predicate, values)
+            for split in chosen.scan((), predicate).splits():
+                change = _Change(state, split, predicate, values, rewrite)
                 for file in split.files:
                     numbers = change.matching(file)
                     rows += len(numbers)
@@ -82,15 +85,7 @@ def change_appended(
             raise
         if not made:
             return CommitResult(False, None, COMMIT_KIND_OVERWRITE, rows)
-        try:
-            result = table._committer.rewrite(lambda _: made, by)
-        except (ConflictError, InvalidError, NotFoundError, UnsupportedError):
-            discard(state, made)
-            raise
-    if not result.committed:
-        discard(state, made)
-        return result
-    return replace(result, rows=rows)
+        return commit_rewrite(table._committer, state, made, by, rows)
 
 
 @dataclass(frozen=True)
@@ -101,6 +96,7 @@ class _Change:
     split: Split
     predicate: Predicate
     values: NewValues | None
+    rewrite: bool
 
     @property
     def bucket(self) -> BucketId:
@@ -128,7 +124,7 @@ class _Change:
     def message(self, file: DataFileMeta, numbers: RowNumbers) -> CommitMessage:
         """Make the files of the change of one file. numbers: of the matching rows, one at least."""
         gone = np.union1d(self._deleted(file), numbers)
-        marks = self.state.options.get(opt.DELETION_VECTORS_ENABLED)
+        marks = self.state.options.get(opt.DELETION_VECTORS_ENABLED) and not self.rewrite
         if self.values is not None:
             marks = marks and self.state.schema.has_free_rows
         if self.values is None and len(gone) == file.row_count:

@@ -76,9 +76,9 @@ def delete(
 ) -> CommitResult:
     """Delete the rows that match a condition, in one commit.
 
-    By default it writes a -D record for each row. With `rewrite`, and in an append table, it takes the rows out of the
-    data files instead, or marks them there by deletion vectors. That works with every merge engine. But readers of
-    changes do not see it, and a late record may restore a row. If no row matches, nothing is committed.
+    By default it writes a -D record for each row, and in an append table it rewrites their files or marks them there.
+    With `rewrite` no file keeps the rows, which works with every merge engine. Readers of changes do not see that, and
+    a late record may restore a row. If no row matches, nothing is committed.
 
     Parameters
     ----------
@@ -113,10 +113,10 @@ def delete(
     rewrite = flag(rewrite, "rewrite")
     if filter is None:
         raise _no_condition()
-    parse(filter, table.schema)
-    by = Identity.of(commit_user, commit_identifier)
-    if not table.schema.has_key:
-        return _delete_appended(table, filter, by, dry_run=flag(dry_run, "dry_run"))
+    by, dry_run = Identity.of(commit_user, commit_identifier), flag(dry_run, "dry_run")
+    parse(filter, schema := table.schema)
+    if not schema.has_key:
+        return _delete_appended(table, schema, filter, by, dry_run=dry_run, rewrite=rewrite)
 
     def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
         schema = table.schema
@@ -128,14 +128,20 @@ def delete(
 
 
 def _delete_appended(
-    table: OpenTable, condition: str | pc.Expression, by: Identity, *, dry_run: bool
+    table: OpenTable,
+    schema: TableSchema,
+    condition: str | pc.Expression,
+    by: Identity,
+    *,
+    dry_run: bool,
+    rewrite: bool,
 ) -> CommitResult:
-    accept(table.schema, Use.TAKE_ROWS, Use.MAINTAIN, Use.REPLACE, path=table.path)
+    accept(schema, Use.TAKE_ROWS, Use.MAINTAIN, Use.REPLACE, path=table.path)
     if not dry_run:
         wait_for_compactions(table.path)
 
     def attempt(snapshot_id: int) -> CommitResult:
-        return change_appended(table, condition, by, snapshot_id, dry_run=dry_run)
+        return change_appended(table, condition, by, snapshot_id, dry_run=dry_run, rewrite=rewrite)
 
     return retried(table, attempt, by, COMMIT_KIND_OVERWRITE, dry_run=dry_run)
 

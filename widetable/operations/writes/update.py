@@ -7,7 +7,6 @@ which a write is an update already, ConflictError.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import pyarrow.compute as pc
@@ -81,7 +80,10 @@ def update(
     if not dry_run:
         wait_for_compactions(table.path)
     by = Identity.of(commit_user, commit_identifier)
-    attempt = partial(_attempt, table, where, by, set, dry_run=dry_run)
+
+    def attempt(snapshot_id: int) -> CommitResult:
+        return change_appended(table, where, by, snapshot_id, set, dry_run=dry_run)
+
     return retried(table, attempt, by, COMMIT_KIND_OVERWRITE, dry_run=dry_run)
 
 
@@ -105,16 +107,3 @@ def _check(table: OpenTable, where: str | pc.Expression, given: Mapping[str, Any
     parse(where, schema)
     accept(schema, Use.TAKE_ROWS, Use.MAINTAIN, Use.REPLACE, path=table.path)
     NewValues.of(schema, given)
-
-
-def _attempt(
-    table: OpenTable,
-    where: str | pc.Expression,
-    by: Identity,
-    given: Mapping[str, Any],
-    snapshot_id: int,
-    *,
-    dry_run: bool,
-) -> CommitResult:
-    values = NewValues.of(table.schema, given)
-    return change_appended(table, where, by, snapshot_id, values, dry_run=dry_run)
