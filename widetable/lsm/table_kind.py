@@ -9,8 +9,8 @@ Raises what these raise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
@@ -26,66 +26,35 @@ from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 
-class TableKind(Protocol):
-    """What a compaction needs to know of a table. The methods are pure, but for `carry_out`."""
+class TableKind(NamedTuple):
+    """What a compaction needs to know of a table. All but `carry_out` are pure.
 
-    def plan(self, schema: TableSchema, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
-        """Return the plan of a bucket with these live files; empty if nothing is due."""
+    plan: returns the plan of a bucket with these live files; empty if nothing is due. leaves_some: whether a full
+    compaction of the bucket goes on after this plan. carry_out: carries a plan out as `compact_bucket` does, with its
+    arguments in their order.
+    """
 
-    def leaves_some(self, schema: TableSchema, files: Sequence[DataFileMeta], plan: Plan) -> bool:
-        """Return whether a full compaction of the bucket goes on after this plan."""
-
-    def carry_out(
-        self,
-        state: TableState,
-        bucket: BucketId,
-        total_buckets: int,
-        plan: Plan,
-        caches: Caches | None = None,
-        rows_done: RowsDone | None = None,
-    ) -> CommitMessage:
-        """Carry out a plan as `compact_bucket` does."""
+    plan: Callable[[TableSchema, Sequence[DataFileMeta], Scope], Plan]
+    leaves_some: Callable[[TableSchema, Sequence[DataFileMeta], Plan], bool]
+    carry_out: Callable[
+        [TableState, BucketId, int, Plan, Caches | None, RowsDone | None], CommitMessage
+    ]
 
 
-class _Keyed:
-    def plan(self, schema: TableSchema, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
-        return plan_bucket(schema, engine_of(schema), files, scope)
-
-    def leaves_some(self, schema: TableSchema, files: Sequence[DataFileMeta], plan: Plan) -> bool:
-        return len(taken_at_once(files, schema.typed_options)) < len(files)
-
-    def carry_out(
-        self,
-        state: TableState,
-        bucket: BucketId,
-        total_buckets: int,
-        plan: Plan,
-        caches: Caches | None = None,
-        rows_done: RowsDone | None = None,
-    ) -> CommitMessage:
-        return compact_bucket(state, bucket, total_buckets, plan, caches, rows_done)
-
-
-class _Append:
-    def plan(self, schema: TableSchema, files: Sequence[DataFileMeta], scope: Scope) -> Plan:
-        return append_plan.plan_appended(schema, files, scope)
-
-    def leaves_some(self, schema: TableSchema, files: Sequence[DataFileMeta], plan: Plan) -> bool:
-        return append_plan.leaves_some(schema, files, plan)
-
-    def carry_out(
-        self,
-        state: TableState,
-        bucket: BucketId,
-        total_buckets: int,
-        plan: Plan,
-        caches: Caches | None = None,
-        rows_done: RowsDone | None = None,
-    ) -> CommitMessage:
-        return compact_appended(state, bucket, total_buckets, plan)
-
-
-_KEYED, _APPEND = _Keyed(), _Append()
+_KEYED: Final = TableKind(
+    plan=lambda schema, files, scope: plan_bucket(schema, engine_of(schema), files, scope),
+    leaves_some=lambda schema, files, _: (
+        len(taken_at_once(files, schema.typed_options)) < len(files)
+    ),
+    carry_out=compact_bucket,
+)
+_APPEND: Final = TableKind(
+    plan=append_plan.plan_appended,
+    leaves_some=append_plan.leaves_some,
+    carry_out=lambda state, bucket, total_buckets, plan, *_: compact_appended(
+        state, bucket, total_buckets, plan
+    ),
+)
 
 
 def kind_of(schema: TableSchema) -> TableKind:

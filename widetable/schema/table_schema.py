@@ -186,7 +186,7 @@ class TableSchema:
         """Whether any file of a partition may hold any row: append tables without a number of buckets. All files of a
         partition are in bucket 0 then, and their rows have no order.
         """
-        return not self.primary_keys and self.num_buckets == -1
+        return not self.has_key and self.num_buckets == -1
 
     @derived_value
     def trimmed_primary_key(self) -> tuple[str, ...]:

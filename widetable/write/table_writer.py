@@ -32,7 +32,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from widetable.errors import InvalidError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import FILE_SOURCE_APPEND, DataFileMeta
 from widetable.format.hash_index import write_hash_index
@@ -42,6 +41,7 @@ from widetable.runtime.worker_thread import in_threads
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
+from widetable.write.append.row_writer import check_open
 from widetable.write.bucket_split import rows_by_bucket, split_by_bucket
 from widetable.write.column_sets import ColumnCut, RowSets
 from widetable.write.commit_message import CommitMessage
@@ -131,7 +131,7 @@ class TableWriter:
         A batch is checked as a whole before any of its rows is added, then processed in slices. Rows
         of equal key in later calls are newer. Only spilled runs and changelog files are written here.
         """
-        self._check_open()
+        check_open(is_open=self._is_open)
         try:
             self._write_rows(row_source(data, self._state.schema))
         except BaseException:
@@ -217,7 +217,7 @@ class TableWriter:
 
         An error aborts the writer before it is raised.
         """
-        self._check_open()
+        check_open(is_open=self._is_open)
         try:
             in_place = () if self._held is None else self._held.buckets()
             threads = self._threads if in_place else self._buffer.threads
@@ -318,12 +318,3 @@ class TableWriter:
         for bucket, places in rows_by_bucket(rows, self._state.schema, self._places):
             self._check_place(bucket)
             yield bucket, places
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise InvalidError(
-                "table writer",
-                found="a writer that was finished or aborted",
-                expected="an open writer",
-                action="Create a new writer for more rows.",
-            )

@@ -29,6 +29,7 @@ from widetable.schema.table_schema import VALUE_KIND, TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
 from widetable.write.append.append_buffer import AppendBuffer
 from widetable.write.append.file_columns import file_columns
+from widetable.write.append.row_writer import check_open
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.column_sets import RowSets
 from widetable.write.commit_message import CommitMessage
@@ -89,7 +90,7 @@ class AppendWriter:
 
         An error aborts the writer before it is raised: half a batch is never committed.
         """
-        self._check_open()
+        check_open(is_open=self._is_open)
         try:
             self._write_rows(row_source(data, self._state.schema))
         except BaseException:
@@ -114,7 +115,7 @@ class AppendWriter:
 
         An error aborts the writer before it is raised.
         """
-        self._check_open()
+        check_open(is_open=self._is_open)
         try:
             files = self._buffer.finish(self._threads)
         except BaseException:
@@ -146,15 +147,6 @@ class AppendWriter:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None or self._is_open:
             self.abort()
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise InvalidError(
-                "writer",
-                found="a writer that is finished or aborted",
-                expected="an open writer",
-                action="Make a new writer.",
-            )
 
     def _write_rows(self, source: RowSource) -> None:
         if source.sets is not None and self._named is None:

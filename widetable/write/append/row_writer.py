@@ -1,7 +1,7 @@
 """What the writers of both kinds of tables have in common: `TableWriter` of tables with a key, `AppendWriter` of append
 tables.
 
-Raises what the methods of these raise.
+Raises InvalidError for a writer that is no longer open, and what the methods of these raise.
 """
 
 from __future__ import annotations
@@ -9,11 +9,23 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
+from widetable.errors import InvalidError
 from widetable.schema.table_schema import TableSchema
 from widetable.write.commit_message import CommitMessage
 from widetable.write.row_source import RowSource
 
 _Writer = TypeVar("_Writer", bound="RowWriter")
+
+
+def check_open(*, is_open: bool) -> None:
+    """Refuse to go on with a writer that has finished or was aborted."""
+    if not is_open:
+        raise InvalidError(
+            "table writer",
+            found="a writer that was finished or aborted",
+            expected="an open writer",
+            action="Create a new writer for more rows.",
+        )
 
 
 class RowWriter(Protocol):
