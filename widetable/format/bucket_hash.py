@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from widetable.format.binary_row import encode_rows
-from widetable.kernels.bucket_hash import Hashes, bucket_of, mod_bucket, murmur_hash
+from widetable.kernels.hashing.bucket_hash import Hashes, bucket_of, mod_bucket, murmur_hash
 from widetable.schema import options as opt
 from widetable.schema.schema_rules import check_fixed_buckets
 from widetable.schema.table_schema import TableSchema

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from widetable.errors import DamagedError
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.messages.counted import counted
 
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 from widetable.errors import InvalidError
 from widetable.format.bucket_hash import key_hashes
 from widetable.format.bucket_id import MAX_DYNAMIC_BUCKETS, BucketId
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.messages.counted import counted
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions

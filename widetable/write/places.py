@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.schema.table_schema import TableSchema
 from widetable.write.partition_rows import rows_by_partition
 

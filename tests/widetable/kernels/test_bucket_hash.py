@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widetable.kernels.binary_rows import BinaryRows, Layout, encode_binary_rows
-from widetable.kernels.bucket_hash import bucket_of, mod_bucket, murmur_hash
+from widetable.kernels.hashing.bucket_hash import bucket_of, mod_bucket, murmur_hash
 
 _FILE = Path(__file__).parents[2] / "vectors" / "bucket_vectors.jsonl"
 VECTORS = [json.loads(line) for line in _FILE.read_text("utf-8").splitlines()]

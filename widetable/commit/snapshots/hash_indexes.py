@@ -26,7 +26,7 @@ from widetable.errors import ConflictError, DamagedError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.hash_index import read_hash_index, write_hash_index
 from widetable.format.index_manifest import HASH, IndexEntry
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.messages.counted import counted
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.storage.file_io import FileIO

@@ -28,7 +28,7 @@ from widetable.format.bucket_hash import key_hashes
 from widetable.format.bucket_id import BucketId, by_bucket
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.snapshot import Snapshot
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.schema import options as opt
 from widetable.write.dynamic_buckets import DynamicBuckets, PartitionBuckets
 from widetable.write.places import CountedBuckets, Places

@@ -20,7 +20,7 @@ import pyarrow as pa
 from widetable.format.binary_row import encode_rows
 from widetable.format.bucket_hash import bucket_ids
 from widetable.kernels.array_types import Positions
-from widetable.kernels.bucket_hash import bucket_of, murmur_hash
+from widetable.kernels.hashing.bucket_hash import bucket_of, murmur_hash
 from widetable.operations.queries.tile_pieces import present_keys
 from widetable.schema.table_schema import TableSchema
 

@@ -36,7 +36,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.printed_value import printed_rows
 from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.arrow_buffers import fixed_values
-from widetable.kernels.bucket_hash import murmur_hash
+from widetable.kernels.hashing.bucket_hash import murmur_hash
 from widetable.lsm.sorted_run import key_types
 from widetable.merge.engine import unchecked_engine
 from widetable.merge.merge_engine import RowOrigin

@@ -24,7 +24,7 @@ from widetable.errors import DamagedError, NotFoundError
 from widetable.format.bucket_id import by_bucket
 from widetable.format.index_manifest import HASH, IndexEntry
 from widetable.format.snapshot import Snapshot
-from widetable.kernels.bucket_hash import Hashes
+from widetable.kernels.hashing.bucket_hash import Hashes
 from widetable.messages.counted import counted
 from widetable.operations.health.audit_report import Finding, Findings
 from widetable.operations.health.doctor_report import DoctorFinding
