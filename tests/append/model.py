@@ -33,6 +33,10 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "buckets": {"bucket": "3", "bucket-key": "s"},
     "buckets and vectors": {"bucket": "2", "bucket-key": "s,n", "deletion-vectors.enabled": "true"},
 }
+FILE_INDEXES: Final = {
+    "file-index.bloom-filter.columns": "s,n,d",
+    "file-index.bitmap.columns": "p,s",
+}
 _TEXTS: Final = ("", "a", "ab", "b" * 16, "b" * 16 + "a", "b" * 200, "\U0010ffff" * 20, "ä\ud7ff")
 _DOUBLES: Final = (0.0, -0.0, 1.5, -1e300, 5e-324, math.inf, -math.inf, math.nan)
 

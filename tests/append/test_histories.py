@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.append.history import run_history
-from tests.append.model import KINDS, made
+from tests.append.model import FILE_INDEXES, KINDS, made
 
 HISTORIES = int(os.environ.get("WIDETABLE_APPEND_HISTORIES", "3"))
 
@@ -22,6 +22,8 @@ HISTORIES = int(os.environ.get("WIDETABLE_APPEND_HISTORIES", "3"))
 def test_a_table_has_the_rows_of_its_history(
     tmp_path: Path, rng: random.Random, kind: str, attempt: int
 ) -> None:
-    tiny = {"target-file-size": "4 kb"} if attempt % 2 else {}
-    table = made(tmp_path, kind, parts=rng.random() < 0.5, **tiny)
+    options = {"target-file-size": "4 kb"} if attempt % 2 else {}
+    if attempt % 3:
+        options |= FILE_INDEXES | {"file-index.in-manifest-threshold": rng.choice(["0 b", "1 mb"])}
+    table = made(tmp_path, kind, parts=rng.random() < 0.5, **options)
     run_history(table, rng, kind, steps=30)

@@ -101,7 +101,7 @@ def test_a_table_without_a_key_is_made_by_leaving_the_key_out(tmp_path: Path) ->
         ({"bucket": "-2"}, "bucket"),
         ({"clustering.columns": "n"}, "clustering.columns"),
         ({"clustering.incremental": "true"}, "clustering.incremental"),
-        ({"file-index.bloom-filter.columns": "n"}, "file-index"),
+        ({"file-index.bsi.columns": "n"}, "file-index.bsi"),
         ({"row-tracking.enabled": "true"}, "row-tracking"),
         ({"ignore-delete": "true"}, "'ignore-delete'"),
         ({"partial-update.ignore-delete": "true"}, "partial-update.ignore-delete"),

@@ -207,7 +207,7 @@ def test_a_table_made_with_an_option_that_only_writers_honour(tmp_path: Path) ->
     table = create(tmp_path)
     edit(
         Path(table.path, "schema/schema-0"),
-        options={"bucket": "1", "file-index.bloom-filter.columns": "a"},
+        options={"bucket": "1", "file-index.bsi.columns": "a"},
     )
     opened = wt.Table.open(table.path)
     assert opened.scan().to_arrow().num_rows == 4
@@ -215,7 +215,7 @@ def test_a_table_made_with_an_option_that_only_writers_honour(tmp_path: Path) ->
     for use in uses:
         with pytest.raises(wt.UnsupportedError) as raised:
             use()
-        assert_reported(raised.value, "file-index.bloom-filter.columns")
+        assert_reported(raised.value, "file-index.bsi.columns")
 
 
 def test_a_type_that_is_not_read(tmp_path: Path) -> None:

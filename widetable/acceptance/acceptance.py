@@ -36,6 +36,7 @@ from widetable.runtime.derived_value import once_per_object
 from widetable.schema import option_checks, schema_rules
 from widetable.schema import options as opt
 from widetable.schema.derived_options import check_indexes
+from widetable.schema.file_index_options import check_file_indexes
 from widetable.schema.table_schema import TableSchema
 from widetable.schema.tag_rule import check_zone
 
@@ -172,6 +173,11 @@ CHECKS: Final = (
         lambda case: (case.schema.typed_options,),
     ),
     Check("an option of a column that does not exist", _MADE, schema_rules.check_field_options),
+    Check(
+        "a file index of a column that does not exist, or cannot have one",
+        (*_MADE, *_FILES),
+        check_file_indexes,
+    ),
     Check(
         "a `partition.timestamp-*` option that cannot be parsed",
         _MADE,

@@ -27,8 +27,9 @@ class DataFileMeta(NamedTuple):
     creation_time_millis: local wall clock read as if it were UTC. delete_row_count: exact number of
     -U and -D rows, None when the writer did not record it. value_stats_cols: columns of value_stats, None
     for all columns of the schema.
-    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. extra_files, embedded_index and the fields from
-    external_path on are preserved for other writers; ours leave them empty or None. deleted: the rows that
+    file_source: FILE_SOURCE_APPEND or FILE_SOURCE_COMPACT. extra_files: names of files beside this one, such as that of
+    its file indexes; embedded_index: the indexes themselves, if they are small. The fields from
+    external_path on are preserved for other writers; ours leave them None. deleted: the rows that
     do not count any more, by the index of the snapshot that the meta was read from; no field of manifests.
 
     A file at another level has another meta: manifests delete the one and add the other.

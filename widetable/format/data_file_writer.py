@@ -19,7 +19,7 @@ The steps of writing, and their memory:
 
     write      conform, check the order, collect facts for the meta; keep the batch as pending
     _flush     write pending rows as one row group; until then they take about `row_group_bytes` of Arrow memory
-    close      write the last row group, footer with notes, seal; close, sync; only then return the meta
+    close      write the last row group, footer with notes, seal; close, sync; the indexes; only then return the meta
 
 Nothing is on disk before the first row group, so a writer that gets no row leaves no file. A
 process that dies before the commit leaves a file that no snapshot names; the cleaning of orphans
@@ -38,6 +38,8 @@ import pyarrow.parquet as pq
 from widetable.errors import InvalidError, StorageError
 from widetable.format.arrow_version import LATER_OPTIONS, check_times
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.file_index.index_builder import FileIndexBuilder
+from widetable.format.file_index.index_container import INDEX_SUFFIX
 from widetable.format.footer_seal import UNSEALED, sealed
 from widetable.format.int96 import marked_tail, stored_column, stored_field
 from widetable.format.parquet_layout import (
@@ -69,9 +71,9 @@ class DataFileWriter:
 
     columns: table columns to write; NOT NULL ones are added. key_columns: also write `_KEY_` columns, for readers
     before Paimon 1.0. repeated_keys: a key may come in several rows, as in changelog files. bounded: columns of an
-    append table whose bounds are recorded in any case. codec: by default that of
-    data files. page_bytes: of a page before it is compressed. The file appears at `path` while it is written;
-    no snapshot names it before it is committed.
+    append table whose bounds are recorded in any case. indexed: make the file indexes that the schema names. codec: by
+    default that of data files. page_bytes: of a page before it is compressed. The file appears at `path` while it is
+    written; no snapshot names it before it is committed.
 
     States: nothing written (`_out` is None), open, closed. After an error only `abort` may
     follow. Not thread-safe. Memory: one row group, and Arrow's memory to encode it.
@@ -88,6 +90,7 @@ class DataFileWriter:
         key_columns: bool = False,
         repeated_keys: bool = False,
         bounded: Sequence[str] = (),
+        indexed: bool = True,
         codec: str | None = None,
         page_bytes: int = PAGE_BYTES,
     ) -> None:
@@ -116,6 +119,9 @@ class DataFileWriter:
         self._tail: TailBuffer | None = None
         self._has_int96 = False
         self._footers: list[pq.FileMetaData] = []
+        self._index = FileIndexBuilder(schema, names if indexed else ())
+        self._index_path = f"{path}{INDEX_SUFFIX}"
+        self._has_index_file = False
         self._facts: WrittenFacts = (
             KeyedFacts(schema, repeated_keys=repeated_keys)
             if schema.has_key
@@ -154,6 +160,7 @@ class DataFileWriter:
             return
         batch = self.conformed(row_batch)
         self._facts.add(batch, self._path)
+        self._index.add(batch)
         # Pieces no larger than a row group, so that neither memory nor groups grow with the batch.
         bytes_per_row = row_bytes(batch)
         group_rows = rows_within(self._full_group_bytes, bytes_per_row, ROW_GROUP_ROWS)
@@ -191,6 +198,7 @@ class DataFileWriter:
             self._out.close()
         self._file_io.sync(self._path)
         facts = self._facts.meta(self._footers[-1], old_readers=self._key_columns)
+        extra_files, embedded = self._write_index()
         return DataFileMeta(
             file_name=self._path.rpartition("/")[2],
             file_size=file_size,
@@ -203,6 +211,8 @@ class DataFileWriter:
             max_sequence_number=facts.max_sequence_number,
             schema_id=self._schema.id,
             level=level,
+            extra_files=extra_files,
+            embedded_index=embedded,
             creation_time_millis=_local_wall_clock_millis(),
             delete_row_count=facts.delete_rows,
             file_source=file_source,
@@ -221,6 +231,8 @@ class DataFileWriter:
         with contextlib.suppress(OSError):
             self._out.close()
         delete_leftover(self._file_io, self._path)
+        if self._has_index_file:
+            delete_leftover(self._file_io, self._index_path)
 
     def conformed(self, row_batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with exactly the file's table columns.
@@ -245,6 +257,17 @@ class DataFileWriter:
                 )
             columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=self._batch_schema)
+
+    def _write_index(self) -> tuple[tuple[str, ...], bytes | None]:
+        """Write the indexes beside the file if they are large. Return the names of extra files, and the indexes that
+        the manifest has instead.
+        """
+        data = self._index.build()
+        if data is None or len(data) <= self._options.get(opt.FILE_INDEX_IN_MANIFEST):
+            return (), data
+        self._has_index_file = True
+        self._file_io.write_new(self._index_path, data)
+        return (self._index_path.rpartition("/")[2],), None
 
     def _end_parquet(self, parquet: pq.ParquetWriter, out: pa.NativeFile) -> None:
         """Write Arrow's footer with our additions."""

@@ -116,5 +116,6 @@ def _check_named(table: TableState, snapshot: Snapshot, cause: NotFoundError) ->
     name = cause.subject.rpartition("/")[2]
     vectors = (entry.file.deleted for entry in named)
     is_vector = any(each is not None and each.path == cause.subject for each in vectors)
-    if is_vector or any(entry.file.file_name == name for entry in named):
+    names = (file for entry in named for file in (entry.file.file_name, *entry.file.extra_files))
+    if is_vector or name in names:
         raise missing_file(table.paths, cause.subject, f"snapshot {snapshot.id}") from cause

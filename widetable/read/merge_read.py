@@ -32,6 +32,7 @@ from widetable.format.projection import Projection, with_columns
 from widetable.format.row_budget import BATCH_BYTES
 from widetable.lsm.sorted_run import Section, SortedRun, read_shares, sections
 from widetable.merge.sorted_merge import merge_runs
+from widetable.read.indexed.indexed_files import groups_with, may_ask, rows_of_file
 from widetable.read.literal import comparable_of
 from widetable.read.predicate import Bound, Predicate
 from widetable.schema.row_kind import is_retraction
@@ -62,13 +63,12 @@ def read_bucket(
     bucket_read = _BucketRead(table, bucket, needed, predicate, use_threads)
     filtered = table.schema.arrow_schema(sorted(predicate.columns)) if predicate else ()
     requested = Projection(table.schema.arrow_schema(columns))
-    for section in _sections(table, files):
-        if not merge:
-            batches = bucket_read.raw(section.files, needed, BATCH_BYTES)
-        elif len(section.runs) == 1 and not _merges_alone(table, section):
-            batches = _without_retractions(bucket_read.raw(section.files, needed, BATCH_BYTES))
-        else:
+    for section, merges in section_reads(table, files, merge=merge):
+        if merges:
             batches = bucket_read.merged(section.runs)
+        else:
+            batches = bucket_read.raw(section.files, needed, BATCH_BYTES, merges=False)
+            batches = _without_retractions(batches) if merge else batches
         for batch in batches:
             if predicate is not None:
                 batch = predicate.rows_of(with_columns(batch, filtered))
@@ -76,11 +76,18 @@ def read_bucket(
                 yield requested.of(batch)
 
 
-def _sections(table: TableState, files: Sequence[DataFileMeta]) -> Sequence[Section]:
-    """Divide files into sections. Each file of an append table is one section: its rows have no key."""
+def section_reads(
+    table: TableState, files: Sequence[DataFileMeta], *, merge: bool
+) -> Iterator[tuple[Section, bool]]:
+    """Yield the sections of a bucket, in key order, each with whether its records must be merged. merge: that of
+    `read_bucket`. Each file of an append table is one section: its rows have no key.
+    """
     if table.schema.primary_keys:
-        return sections(files, table.schema)
-    return [Section((SortedRun(file.level, (file,)),)) for file in files]
+        for section in sections(files, table.schema):
+            yield section, merge and (len(section.runs) > 1 or _merges_alone(table, section))
+    else:
+        for file in files:
+            yield Section((SortedRun(file.level, (file,)),)), False
 
 
 def _merges_alone(table: TableState, section: Section) -> bool:
@@ -107,12 +114,18 @@ class _BucketRead:
     use_threads: bool
 
     def raw(
-        self, files: Sequence[DataFileMeta], columns: Sequence[str], batch_bytes: int
+        self,
+        files: Sequence[DataFileMeta],
+        columns: Sequence[str],
+        batch_bytes: int,
+        *,
+        merges: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the files without a merge, one file after the other."""
+        """Yield the rows of the files, one file after the other. merges: the caller merges them with other rows."""
         for file in files:
             with self.table.opened(self.bucket, file, columns) as opened:
                 groups = self._matching_groups(opened)
+                groups = self._indexed_groups(file, opened, groups, merges=merges)
                 yield from opened.batches(batch_bytes, groups, use_threads=self.use_threads)
 
     def merged(self, runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +137,7 @@ class _BucketRead:
         schema, engine = self.table.schema, self.table.engine
         loaded = engine.needed_columns(schema, self.needed)
         shares = zip(runs, read_shares(runs, BATCH_BYTES), strict=True)
-        inputs = [self.raw(run.files, loaded, share) for run, share in shares]
+        inputs = [self.raw(run.files, loaded, share, merges=True) for run, share in shares]
         return merge_runs(
             inputs,
             schema,
@@ -154,6 +167,21 @@ class _BucketRead:
             for index, key_range in enumerate(opened.row_group_ranges(columns))
             if predicate.may_match(_group_bounds(columns, key_range, nulls=not schema.has_key))
         ]
+
+    def _indexed_groups(
+        self, file: DataFileMeta, opened: DataFile, groups: list[int] | None, *, merges: bool
+    ) -> list[int] | None:
+        """Return those of the row groups that may have rows of the filter by the indexes of the file; None for all."""
+        predicate = self.predicate
+        sizes = opened.row_group_rows
+        is_answered = len(sizes) == 1 or groups == []  # the plan has asked for the whole file
+        if is_answered or not may_ask(self.table, file, predicate, merges=merges):
+            return groups
+        assert predicate is not None
+        rows = rows_of_file(self.table, self.bucket, file, predicate, merges=merges)
+        if rows is None:
+            return groups
+        return [group for group in groups_with(rows, sizes) if groups is None or group in groups]
 
 
 def _group_bounds(

@@ -24,6 +24,7 @@ from widetable.messages.counted import counted
 from widetable.read.arrow_rows import ArrowRows, limited
 from widetable.read.barrier_view import BarrierView
 from widetable.read.expired import checked_identity
+from widetable.read.indexed.indexed_splits import without_unindexed_files
 from widetable.read.loosened import loosened
 from widetable.read.predicate import Predicate
 from widetable.read.scan_plan import plan
@@ -213,7 +214,7 @@ class TableScan(ArrowRows):
     @derived_value
     def _splits(self) -> list[Split]:
         with checked_identity(self._table):
-            return plan(
+            planned = plan(
                 self._live_files,
                 self._snapshot,
                 self._table.schema,
@@ -222,6 +223,7 @@ class TableScan(ArrowRows):
                 view=self._barrier,
                 schema_of=self._table.schema_of,
             )
+        return without_unindexed_files(self._table, planned, self._predicate)
 
     def split_reads(self) -> list[SplitRead]:
         """Get one reader for each split, which can be read anywhere.

@@ -25,6 +25,7 @@ from widetable.schema.field_options import (
     FIELD_OPTION,
     FIELD_WORDS,
 )
+from widetable.schema.file_index_options import is_file_index_option
 from widetable.schema.join_options import check_join
 from widetable.schema.options import (
     BUCKET,
@@ -62,7 +63,6 @@ _HARMLESS: Final = frozenset(
         "continuous.discovery-interval",
         "deletion-vector.index-file.target-size",
         "deletion-vectors.merge-on-read",
-        "file-index.read.enabled",
         "file-operation.thread-num",
         "file-reader-async-threshold",
         "file.block-size",
@@ -172,9 +172,9 @@ def is_known(key: str) -> bool:
     if key in BY_KEY or key in OLD_KEYS or key == DEFAULT_FUNCTION_KEY:
         return True
     of_column = FIELD_OPTION.match(key)
-    return DERIVED_OPTION.match(key) is not None or (
-        of_column is not None and of_column["what"] in FIELD_WORDS
-    )
+    if is_file_index_option(key) or DERIVED_OPTION.match(key) is not None:
+        return True
+    return of_column is not None and of_column["what"] in FIELD_WORDS
 
 
 # Alternatives to changing an immutable option, other than a new table.

@@ -289,6 +289,14 @@ FILE_FORMAT: Final = Option[str].enum(
     ("parquet",),
     "Format of new data files; ORC and Avro files can be read.",
 )
+FILE_INDEX_READ: Final = Option[bool].flag(
+    "file-index.read.enabled", True, "Scans skip data files and row groups by their file indexes."
+)
+FILE_INDEX_IN_MANIFEST: Final = Option[int].memory_size(
+    "file-index.in-manifest-threshold",
+    500,
+    "A file index up to this size is a part of the manifest; a larger one is a file beside its data file.",
+)
 ORC_LEGACY_INSTANTS: Final = Option[bool].flag(
     "orc.timestamp-ltz.legacy.type",
     True,

@@ -28,7 +28,9 @@ options keep the value with which the table was created; the meaning says so if 
 
 Options of columns: `fields.<columns>.<what>`, such as `sequence-group`; `index.<column>[,<column>..]` =
 `<database>.<table>`, a table that finds rows by these columns (`Table.lookup_index`); `widen.<column>` =
-`<database>.<table>(<column>[ as <name>], ..)`, columns that follow a foreign key (docs/keep-facts-wide.md).
+`<database>.<table>(<column>[ as <name>], ..)`, columns that follow a foreign key (docs/keep-facts-wide.md);
+`file-index.bloom-filter.columns` and `file-index.bitmap.columns` = `<column>[, <column>..]`, by which scans skip files
+(docs/sort-for-queries.md).
 
 | option | kind | default | unit | meaning |
 |---|---|---|---|---|

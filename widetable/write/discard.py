@@ -21,6 +21,7 @@ def discard(state: TableState, messages: Iterable[CommitMessage]) -> None:
 
 
 def discard_files(state: TableState, bucket: BucketId, files: Iterable[DataFileMeta]) -> None:
-    """Delete files of one bucket."""
+    """Delete files of one bucket, with their file indexes."""
     for file in files:
-        delete_leftover(state.file_io, state.data_file(bucket, file.file_name))
+        for name in (file.file_name, *file.extra_files):
+            delete_leftover(state.file_io, state.data_file(bucket, name))

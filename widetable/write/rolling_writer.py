@@ -127,6 +127,7 @@ class RollingWriter:
                 key_columns=self.state.has_wide_files,
                 repeated_keys=self.is_changelog,
                 bounded=self.bounded,
+                indexed=not self.is_changelog,
                 codec=options.get(opt.CHANGELOG_FILE_COMPRESSION) if self.is_changelog else None,
                 page_bytes=page_bytes(len(self.state.schema.fields), is_level0=is_fresh),
             )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -77,7 +78,8 @@ class Other:
 @dataclass
 class AppendHistory:
     """A table, its model, and what happened to them. has_order: rows of a bucket must come as they were written: Java's
-    full compaction takes files in the order of a heap.
+    full compaction takes files in the order of a heap. indexed: columns that options of file indexes name; these names
+    stay.
     """
 
     table: wt.Table
@@ -85,6 +87,7 @@ class AppendHistory:
     other: Other
     steps: list[str] = field(default_factory=list)
     has_order: bool = True
+    indexed: Set[str] = frozenset()
 
     @classmethod
     def made(cls, folder: str, rng: random.Random, kind: str, other: Other) -> AppendHistory:
@@ -94,6 +97,11 @@ class AppendHistory:
         options["widetable.level0-columns"] = rng.choice(["written", "all"])
         if rng.random() < 0.5:
             options |= {"target-file-size": "4 kb", "compaction.min.file-num": "2"}
+        indexed = model.file_indexes() if rng.random() < 0.5 else {}
+        options |= {
+            f"file-index.{kind}.columns": ",".join(names) for kind, names in indexed.items()
+        }
+        options["file-index.in-manifest-threshold"] = rng.choice(["0 b", "500 b", "1 mb"])
         table = wt.Catalog(folder).create_table(
             "db.t",
             {column.name: column.type for column in model.columns},
@@ -101,7 +109,7 @@ class AppendHistory:
             options=options,
         )
         about = {c.name: c.type for c in model.columns}, table.schema.partition_keys, options
-        return cls(table, model, other, [f"create {about}"])
+        return cls(table, model, other, [f"create {about}"], indexed={*chain(*indexed.values())})
 
     @property
     def rng(self) -> random.Random:
@@ -192,13 +200,14 @@ class AppendHistory:
         model = self.model
         others = [column for column in model.columns if column.id > TEXT]
         narrow = [column for column in others if column.type in WIDER]
-        what = self.rng.choice(["add", "rename", "widen" if narrow else "add"])
+        free = [column for column in others if column.name not in self.indexed]
+        what = self.rng.choice(["add", "rename" if free else "add", "widen" if narrow else "add"])
         if what == "add":
             types = [name for name in VALUES if name not in self.other.absent]
             new = model.add_column(self.rng.choice(types))
             self._alter({"add_columns": [pa.field(new.name, new.arrow_type)]})
         elif what == "rename":
-            column, name = self.rng.choice(others), f"r{len(self.steps)}"
+            column, name = self.rng.choice(free), f"r{len(self.steps)}"
             model.change_column(column, replace(column, name=name))
             self._alter({"rename_columns": {column.name: name}})
         else:

@@ -72,6 +72,11 @@ PARTITIONS: Final[Mapping[str, Sequence[Any]]] = {
     "BOOLEAN": (None, True, False),
 }
 PLACE, NUMBER, TEXT = range(3)
+# Types without a file index of a kind, besides nested ones.
+_NOT_INDEXED: Final[Mapping[str, tuple[str, ...]]] = {
+    "bloom-filter": ("BOOLEAN", "DECIMAL"),
+    "bitmap": ("DECIMAL", "FLOAT", "DOUBLE", "BYTES", "BINARY"),
+}
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,16 @@ class Model:
         for id, name in enumerate(rng.sample(types, rng.randint(2, 8)), start=3):
             columns.append(Column(id, f"c{id}", name))
         return cls(rng, columns, PARTITIONS[kind], next_id=len(columns))
+
+    def file_indexes(self) -> dict[str, list[str]]:
+        """Columns with a Bloom filter, and with bitmaps."""
+        indexed = {}
+        for kind, without in _NOT_INDEXED.items():
+            able = [
+                c.name for c in self.columns if not c.type.startswith(without) and c.type[-1] != ">"
+            ]
+            indexed[kind] = self.rng.sample(able, self.rng.randint(1, len(able)))
+        return indexed
 
     def drawn_rows(self, chosen: Sequence[Column]) -> list[Row]:
         """New rows with these columns. The number of a row is its own."""

@@ -428,6 +428,9 @@ NOT_DONE: Final[dict[str, tuple[str, ...]]] = {
         _JAVA_TABLES + "append_tables_refuse_by_name_what_needs_a_key",
         "tests/append/test_writing.py::test_an_option_without_effect_is_refused_by_its_name",
     ),
+    "writing file indexes of other kinds": (
+        "tests/file_indexes/test_keeping.py::test_an_option_that_does_not_fit_is_refused_by_name",
+    ),
     "columns of type ARRAY that order records": (
         "tests/widetable/test_rejections.py::test_records_are_ordered_by_what_has_an_order",
     ),

@@ -30,6 +30,7 @@ LAWS: Final[Mapping[str, str]] = {
     "file-meta": "delete count, keys and sequence numbers of a file are as its meta says",
     "file-order": "the rows of a data file ascend strictly by key",
     "file-bounds": "the values of a file of an append table are within the bounds by which readers skip it",
+    "file-index": "no value of a file is hidden from filters by an index of the file",
     "compacted-rows": "a compaction of an append table changes no number of rows",
     "row-bucket": "a row lies in the bucket that its bucket key hashes to",
     "hash-index": "the index of a dynamic bucket has the hash of each of its keys",

@@ -7,6 +7,7 @@ all columns are requested. For a data file of bucket 1 of 4 the checks are:
     file-meta    deletes, sequence numbers, first and last key         the meta is compared with the rows
     file-order   each key after the one before, across batches         not for changelogs
     row-bucket   each row's bucket key hashes to bucket 1 of 4         by the number of buckets in its entry
+    file-index   no row is hidden from a filter by a file index        where the file has one
 
 A file of an append table has no key and no order; `appended_file` has its laws.
 
@@ -28,8 +29,11 @@ from widetable.format.binary_row import encode_rows, with_arity
 from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
+from widetable.format.file_index.column_indexes import column_indexes, has_index
+from widetable.format.file_index.indexed_values import indexed_values
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.format.printed_value import printed_rows
+from widetable.format.row_batch import column_or_nulls
 from widetable.kernels.arrow_buffers import fixed_values
 from widetable.kernels.key_lanes import key_lanes
 from widetable.lsm.sorted_run import key_types
@@ -77,6 +81,7 @@ class FileAudit:
         try:
             with files_of(self._table, snapshot_id):
                 one.run()
+                one.check_index()
         except (UnsupportedError, InvalidError, NotFoundError) as error:
             self._findings.skip(f"some files are not read: {error.subject} is {error.found}")
         except DamagedError as error:
@@ -125,6 +130,27 @@ class _OneFile:
             if recorded != actual:
                 texts = [v.hex() if isinstance(v, bytes) else str(v) for v in (recorded, actual)]
                 self.find("file-meta", f"{name}: {texts[0]}, as its meta says", texts[1])
+
+    def check_index(self) -> None:
+        """Compare the file indexes, if there are any, with the rows."""
+        table, entry, schema = self.table, self.entry, self.table.schema
+        if not has_index(entry.file):
+            return
+        path = table.data_file(entry.bucket_id, entry.file.file_name)
+        file_schema = table.schema_of(entry.file.schema_id)
+        with column_indexes(table.file_io, path, entry.file, file_schema, schema.fields) as indexes:
+            hidden, at = dict.fromkeys(indexes, 0), 0
+            for batch in self._batches(list(indexes)) if indexes else ():
+                for name, of_column in indexes.items():
+                    column = column_or_nulls(batch, schema.arrow_field(name))
+                    values = indexed_values(column, schema.field(name).type)
+                    hidden[name] += sum(each.hidden_rows(values, at) for each in of_column)
+                at += batch.num_rows
+            self.findings.checked("file-index", at)
+        for name, count in hidden.items():
+            if count:
+                finding = f"an index of {name!r} that hides {counted(count, 'value')}"
+                self.find("file-index", "an index of the rows of its file", finding)
 
     def find(
         self, law: str, expected: str, actual: str, key: dict[str, object] | None = None

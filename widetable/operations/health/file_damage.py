@@ -8,7 +8,7 @@ those of tables without a primary key, are not checked. Raises StorageError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -107,7 +107,7 @@ def damaged_files(
         if missing and not is_named(table, snapshot_id, is_changelog=is_changelog):
             members = [entry for entry in members if entry.file.file_name in sizes]
         for entry in members:
-            facts = look.at(entry, sizes.get(entry.file.file_name))
+            facts = look.at(entry, sizes)
             if facts is not None:
                 yield Damage(entry, look.report(entry, *facts))
 
@@ -122,15 +122,19 @@ class _LiveFileCheck:
     is_changelog: bool
     met: Sequence[DamagedError]
 
-    def at(self, entry: ManifestEntry, size_bytes: int | None) -> tuple[str, str] | None:
-        """Return (found, expected) of a damaged file, or None."""
+    def at(self, entry: ManifestEntry, sizes: Mapping[str, int]) -> tuple[str, str] | None:
+        """Return (found, expected) of a damaged file, or None. sizes: of the files in its directory, by name."""
         table, file = self.table, entry.file
         path = table.data_file(entry.bucket_id, file.file_name)
+        size_bytes = sizes.get(file.file_name)
+        lost = [name for name in file.extra_files if name not in sizes]
         if size_bytes is None:
             error = missing_file(table.paths, path, f"snapshot {self.snapshot_id}")
         elif size_bytes != file.file_size:
             expected = f"{counted(file.file_size, 'byte')}, as its meta says"
             error = damaged_file(path, counted(size_bytes, "byte"), expected)
+        elif lost:
+            return f"no file {lost[0]!r} beside it", "its file indexes"
         elif self.is_deep:
             return self._read(entry)
         else:

@@ -29,6 +29,7 @@ from widetable.format.deletion_vector import vector_bytes
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.messages.counted import counted
 from widetable.operations.health.file_damage import damaged_files
+from widetable.operations.history.named_files import file_names
 from widetable.read.expired import files_of
 from widetable.storage.file_io import FileIO
 from widetable.storage.paths import new_file_name
@@ -92,7 +93,7 @@ def has_other_rows(file_io: FileIO, then: DataFileMeta, now: DataFileMeta) -> bo
 
 def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bool) -> None:
     """Raise UnsupportedError for a file that cannot be restored unchanged: it has a number of buckets that the table
-    never had, or parts that a link does not include.
+    never had, or files of other names.
 
     is_rescaled: partitions may differ in their number of buckets, and each file states its own.
     """
@@ -105,11 +106,12 @@ def check_restorable(table: TableState, entry: ManifestEntry, *, is_rescaled: bo
             expected=f"files of {counted(buckets, 'bucket')}, as all schemas of the table say",
             action="Restore the table's schema files.",
         )
-    if file.extra_files or file.external_path is not None:
+    foreign = [name for name in file.extra_files if not name.startswith(file.file_name)]
+    if foreign or file.external_path is not None:
         raise UnsupportedError(
             f"data file {file.file_name!r} of {path}",
-            found="a file with extra files, or with an external path",
-            expected="plain files in the table's directory",
+            found=f"a file with the extra file {foreign[0]!r}" if foreign else "an external path",
+            expected="files in the table's directory, and extra files named after them",
             action="Go back to another snapshot, or use another client.",
         )
 
@@ -170,8 +172,9 @@ def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitM
     messages = restoring(table.file_io, (entry for _, entry in renamed))
     try:
         for old, new in renamed:
-            source = table.data_file(old.bucket_id, old.file.file_name)
-            table.file_io.link(source, table.data_file(new.bucket_id, new.file.file_name))
+            for name, link in zip(file_names(old), file_names(new), strict=True):
+                source = table.data_file(old.bucket_id, name)
+                table.file_io.link(source, table.data_file(new.bucket_id, link))
     except BaseException:
         discard(table, messages)
         raise
@@ -179,5 +182,7 @@ def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitM
 
 
 def _renamed(file: DataFileMeta) -> DataFileMeta:
-    suffix = "." + file.file_name.rpartition(".")[2]
-    return file._replace(file_name=new_file_name("data", suffix))
+    """Return the file under a new name, with its extra files, which are named after it."""
+    name = new_file_name("data", "." + file.file_name.rpartition(".")[2])
+    extra = tuple(name + each[len(file.file_name) :] for each in file.extra_files)
+    return file._replace(file_name=name, extra_files=extra)
