@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.append import bench_append, bench_queries
+from benchmarks.append import bench_append, bench_file_indexes, bench_queries
 from benchmarks.cdc import bench_database, bench_log_decoder, bench_many_tables, bench_source_reads
 from benchmarks.engine import (
     bench_commit,
@@ -79,6 +79,10 @@ MENU: dict[str, Workload] = {
     "queries": Workload(
         "Point and range queries of a sorted append table, against DuckDB and pyarrow over unsorted Parquet files.",
         bench_queries.run,
+    ),
+    "file_indexes": Workload(
+        "File indexes of an unsorted append table: their cost, and queries, against DuckDB with Bloom filters.",
+        bench_file_indexes.run,
     ),
     "functions": Workload(
         "Merge columns that aggregate functions fill, against last_non_null_value.",

@@ -77,7 +77,7 @@ class DataType:
         return replace(self, nullable=False)
 
     def as_nullable(self) -> DataType:
-        return replace(self, nullable=True)
+        return self if self.nullable else replace(self, nullable=True)
 
     @property
     def is_nested(self) -> bool:

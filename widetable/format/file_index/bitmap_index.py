@@ -42,6 +42,7 @@ _VERSION: Final = 2
 _INT: Final = struct.Struct(">i")
 _ENTRY: Final = struct.Struct(">ii")
 _CHUNK_BYTES: Final = 16 << 10
+_MOST_SHORT: Final = 2**15 - 1
 # Blocks of values in memory, for filters that name many.
 _KEPT_BLOCKS: Final = 4
 # The length of a bitmap of one row, which is nowhere.
@@ -103,6 +104,8 @@ class BitmapBuilder:
         codes = np.concatenate(
             [chunk.indices.fill_null(-1).to_numpy(zero_copy_only=False) for chunk in whole.chunks]
         )
+        if len(dictionary) <= _MOST_SHORT:
+            codes = codes.astype(np.int16)  # numpy sorts these by their digits, seven times as fast
         order = np.argsort(codes, kind="stable").astype(np.uint32)
         starts = np.searchsorted(codes[order], np.arange(len(dictionary) + 1))
         values = dictionary.to_pylist()
@@ -219,23 +222,22 @@ def _head(part: IndexPart, rows: int, kind: DataType) -> _Head:
     body_offset = cursor.number()
     blocks = cursor.at
 
+    ends = [*starts[1:], body_offset]
+    parse = _parser(kind)
+
     @lru_cache(_KEPT_BLOCKS)
     def block(number: int) -> dict[Any, _Place]:
-        return _block(_Cursor(part, blocks + starts[number]), decode)
+        data = part.read(blocks + starts[number], ends[number] - starts[number])
+        try:
+            return parse(data)
+        except struct.error as cause:
+            part.damaged(f"a block that does not decode: {cause}", "values and places")
 
     def find(value: Any) -> _Place | None:
         number = bisect_right(firsts, order(value)) - 1
         return None if number < 0 else block(number).get(value)
 
     return _Head(null, blocks + body_offset, find)
-
-
-def _block(cursor: _Cursor, decode: Callable[[_Cursor], Any]) -> dict[Any, _Place]:
-    places = {}
-    for _ in range(cursor.number()):
-        value = decode(cursor)
-        places[value] = _Place(cursor.number(), cursor.number())
-    return places
 
 
 class _Cursor:
@@ -248,6 +250,8 @@ class _Cursor:
 
     def take(self, count: int) -> bytes:
         """Return the next bytes."""
+        if count < 0:
+            raise ValueError(f"{count} bytes at {self.at}")
         at = self.at - self._start
         if at + count > len(self._data):
             size = max(count, min(_CHUNK_BYTES, self._part.length - self.at))
@@ -260,24 +264,53 @@ class _Cursor:
         return int.from_bytes(self.take(4), "big", signed=True)
 
 
-_BYTES: Final = ("CHAR", "VARCHAR")
-_WIDTHS: Final = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4} | {
-    "FLOAT": 4
-}
+_TEXTS: Final = ("CHAR", "VARCHAR")
+# The letter of a number of each width in `struct`, and the types of these widths; others have 8 bytes.
+_LETTERS: Final = {1: "b", 2: "h", 4: "i", 8: "q"}
+_WIDTHS: Final = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2} | dict.fromkeys(
+    ("INT", "DATE", "TIME", "FLOAT"), 4
+)
 
 
 def _encoder(kind: DataType) -> Callable[[Any], bytes]:
-    if kind.root in _BYTES:
+    if kind.root in _TEXTS:
         return lambda value: _INT.pack(len(value)) + value
-    width = _WIDTHS.get(kind.root, 8)
-    return lambda value: value.to_bytes(width, "big", signed=True)
+    return struct.Struct(f">{_LETTERS[_WIDTHS.get(kind.root, 8)]}").pack
 
 
 def _decoder(kind: DataType) -> Callable[[_Cursor], Any]:
-    if kind.root in _BYTES:
+    if kind.root in _TEXTS:
         return lambda cursor: cursor.take(cursor.number())
     width = _WIDTHS.get(kind.root, 8)
     return lambda cursor: int.from_bytes(cursor.take(width), "big", signed=True)
+
+
+def _parser(kind: DataType) -> Callable[[bytes], dict[Any, _Place]]:
+    """Return a function from the bytes of a block to its values. It raises struct.error."""
+    if kind.root in _TEXTS:
+        return _texts
+    entry = struct.Struct(f">{_LETTERS[_WIDTHS.get(kind.root, 8)]}ii")
+
+    def numbers(block: bytes) -> dict[Any, _Place]:
+        (count,) = _INT.unpack_from(block)
+        if _INT.size + count * entry.size != len(block):
+            raise struct.error(f"{count} values in {len(block)} bytes")
+        entries = entry.iter_unpack(memoryview(block)[_INT.size :])
+        return {value: _Place(offset, length) for value, offset, length in entries}
+
+    return numbers
+
+
+def _texts(block: bytes) -> dict[Any, _Place]:
+    (count,), at = _INT.unpack_from(block), _INT.size
+    places = {}
+    for _ in range(count):
+        (length,) = _INT.unpack_from(block, at)
+        start = at + _INT.size
+        at = start + length
+        places[block[start:at]] = _Place(*_ENTRY.unpack_from(block, at))
+        at += _ENTRY.size
+    return places
 
 
 def _order(kind: DataType) -> Callable[[Any], Any]:

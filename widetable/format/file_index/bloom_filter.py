@@ -14,7 +14,6 @@ Nulls are not in it. Raises DamagedError for bytes that are no filter.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -36,6 +35,8 @@ _FUNCTIONS_BYTES: Final = 4
 _MOST_FUNCTIONS: Final = 1000
 # Hashes are made different from each other when so many have come since the last time.
 _COMPACTED: Final = 1 << 20
+# Values of a filter that are asked for at once: the first that may be there decides.
+_ASKED_AT_ONCE: Final = 1 << 12
 
 
 class BloomFilterBuilder:
@@ -63,14 +64,16 @@ class BloomFilterBuilder:
         bits = wanted + 8 - wanted % 8
         functions = max(1, math.floor(bits / items * math.log(2) + 0.5))
         is_set = np.zeros(bits, np.bool_)
-        for places in _places(hashes, functions, bits):
-            is_set[places] = True
+        for number in range(1, functions + 1):
+            is_set[_places(hashes, number, bits)] = True
         return (
             functions.to_bytes(_FUNCTIONS_BYTES, "big")
             + np.packbits(is_set, bitorder="little").tobytes()
         )
 
     def _different(self) -> pa.Array:
+        if len(self._hashes) == 1:
+            return self._hashes[0]
         return pc.unique(pa.chunked_array(self._hashes, pa.uint64()))
 
 
@@ -82,23 +85,28 @@ class BloomFilter:
 
     def rows_with(self, values: pa.Array) -> BitMap | None:
         """Return no row if no row has one of the values (`sought_values`), None if some may."""
-        return None if self._may_have(values).any() else BitMap()
+        functions, bits = self._filter()
+        for first in range(0, len(values), _ASKED_AT_ONCE):
+            hashes = _hashes(values.slice(first, _ASKED_AT_ONCE))
+            if _all_set(hashes, functions, bits).any():
+                return None
+        return BitMap()
 
     def hidden_rows(self, values: pa.Array, first_row: int) -> int:
         """Return how many of the values, which the file has, the filter lacks."""
-        return int(np.count_nonzero(~self._may_have(values.drop_null())))
+        functions, bits = self._filter()
+        is_set = _all_set(_hashes(values.drop_null()), functions, bits)
+        return len(is_set) - int(np.count_nonzero(is_set))
 
-    def _may_have(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+    def _filter(self) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Return the number of functions, and the bits."""
         data = self._part.read(0, self._part.length)
         functions = int.from_bytes(data[:_FUNCTIONS_BYTES], "big")
         bits = np.frombuffer(data, np.uint8, offset=min(_FUNCTIONS_BYTES, len(data)))
         if not (1 <= functions <= _MOST_FUNCTIONS and len(bits)):
             finding = f"{functions} functions and {counted(len(bits), 'byte')}"
             self._part.damaged(finding, "a Bloom filter")
-        may_be = np.ones(len(values), np.bool_)
-        for places in _places(_hashes(values), functions, 8 * len(bits)):
-            may_be &= (bits[places >> 3] >> (places & 7)) & 1 == 1
-        return may_be
+        return functions, bits
 
     def null_rows(self) -> None:
         """Return None: a filter does not say which rows are null."""
@@ -110,11 +118,23 @@ def _hashes(values: pa.Array) -> ValueHashes:
     return number_hashes(fixed_values(values, f"i{values.type.bit_width // 8}"))
 
 
-def _places(hashes: ValueHashes, functions: int, bits: int) -> Sequence[npt.NDArray[np.int64]]:
-    """Return the bits of each hash: an array for each function."""
-    low, high = hashes.astype(np.uint32).view(np.int32), (hashes >> np.uint64(32)).astype(np.uint32)
-    places = []
+def _all_set(
+    hashes: ValueHashes, functions: int, bits: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.bool_]:
+    """Return whether all bits of each hash are set. Hashes of which one is not are asked for no more."""
+    left = np.arange(len(hashes))
     for number in range(1, functions + 1):
-        mixed = low + (high * np.uint32(number)).view(np.int32)
-        places.append(np.where(mixed < 0, ~mixed, mixed).astype(np.int64) % bits)
-    return places
+        places = _places(hashes[left], number, 8 * len(bits))
+        left = left[(bits[places >> 3] >> (places & 7)) & 1 == 1]
+        if not len(left):
+            break
+    is_set = np.zeros(len(hashes), np.bool_)
+    is_set[left] = True
+    return is_set
+
+
+def _places(hashes: ValueHashes, number: int, bits: int) -> npt.NDArray[np.int64]:
+    """Return the bit of each hash by one function, which are numbered from 1 on."""
+    low, high = hashes.astype(np.uint32), (hashes >> np.uint64(32)).astype(np.uint32)
+    mixed = (low + high * np.uint32(number)).view(np.int32)
+    return np.where(mixed < 0, ~mixed, mixed).astype(np.int64) % bits

@@ -15,6 +15,7 @@ of these rows". Source: Paimon `FastHash`, `BitmapFileIndex.getValueMapper`. Nul
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +25,8 @@ from widetable.format.plain_value import FLOATS, plain_column
 from widetable.kernels.arrow_buffers import bitmap, bool_values, fixed_values, validity
 from widetable.schema.types import DataType, timestamp_unit
 
+# A plan asks many files for the values of few filters.
+_FILTERS: Final = 16
 _TIMESTAMPS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _BYTES: Final = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 
@@ -49,11 +52,15 @@ def sought_values(comparables: Iterable[Any], kind: DataType) -> pa.Array:
     """Return values of a filter, which columns of this type can have (`read.literal`), in the form of the index. Zero
     comes with both signs; a DOUBLE that a FLOAT column cannot have becomes one near it, which may be there.
     """
-    values = list(comparables)
+    return _sought(tuple(comparables), kind)
+
+
+@lru_cache(_FILTERS)
+def _sought(values: tuple[Any, ...], kind: DataType) -> pa.Array:
     if kind.root not in FLOATS:
         return indexed_values(plain_column(values, kind), kind)
     doubles = [np.nan if is_nan else number for is_nan, number in values]
-    doubles += [-0.0 for number in doubles if number == 0.0] + [0.0 for n in doubles if n == 0.0]
+    doubles += [zero for number in doubles if number == 0.0 for zero in (0.0, -0.0)]
     with np.errstate(over="ignore"):
         floats = np.array(doubles, np.float64).astype("f4" if kind.root == "FLOAT" else "f8")
     return indexed_values(pa.array(floats), kind)
