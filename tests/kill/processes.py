@@ -24,6 +24,7 @@ SCRIPTS = (
     "barrier_program",
     "overtaken_writer",
     "append_program",
+    "postponed_program",
 )
 
 # What a life would import only when it gets there.

@@ -158,7 +158,7 @@ REFUSED: list[tuple[dict[str, Any], type[wt.WidetableError], str]] = [
     ({"partition_by": ["nope"]}, wt.InvalidError, "nope"),
     ({"partition_by": ["a"]}, wt.UnsupportedError, "partition"),
     ({"options": {"buckets": "3"}}, wt.UnsupportedError, "buckets"),
-    ({"options": {"bucket": "-2"}}, wt.UnsupportedError, "bucket"),
+    ({"options": {"bucket": "-3"}}, wt.WidetableError, "bucket"),
     ({"options": {"bucket": "x"}}, wt.InvalidError, "bucket"),
     ({"options": {"merge-engine": "nope"}}, wt.InvalidError, "merge-engine"),
     (

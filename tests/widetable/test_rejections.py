@@ -398,9 +398,8 @@ def test_another_number_of_buckets_is_given_by_rescaling(tmp_path: Path) -> None
     catalog.create_table("db.t", COLUMNS, primary_key=["k"], options={"bucket": "1"})
     with pytest.raises(wt.InvalidError, match="widetable rescale"):
         catalog.alter_table("db.t", set_options={"bucket": "4"})
-    for number in ("0", "-2"):
-        with pytest.raises(wt.UnsupportedError, match=f"'bucket': found {number}; .*Set one of"):
-            catalog.create_table("db.n", COLUMNS, primary_key=["k"], options={"bucket": number})
+    with pytest.raises(wt.UnsupportedError, match=r"'bucket': found 0; .*Set one of"):
+        catalog.create_table("db.n", COLUMNS, primary_key=["k"], options={"bucket": "0"})
 
 
 def test_a_frame_is_no_schema_and_a_text_no_map(tmp_path: Path) -> None:

@@ -183,7 +183,11 @@ CHECKS: Final = (
         _MADE,
         schema_rules.check_partition_times,
     ),
-    Check("postponed buckets", _MADE, schema_rules.check_bucket_number),
+    Check(
+        "a number of buckets below -2, or postponed buckets with the producer `input` or without a key",
+        (*_MADE, Use.WRITE),
+        schema_rules.check_bucket_number,
+    ),
     Check(
         "a bucket key outside of the primary key",
         (*_MADE, Use.WRITE),
@@ -195,9 +199,6 @@ CHECKS: Final = (
         schema_rules.check_sequence_fields,
     ),
     Check("a `rowkind.field` that is no text column", _MADE, schema_rules.check_rowkind_field),
-    Check(
-        "postponed buckets, where rows are written", (Use.WRITE,), supported.check_buckets_take_rows
-    ),
     Check(
         "a new number of buckets for dynamic buckets",
         (Use.RESCALE,),

@@ -83,17 +83,9 @@ def check_buckets_are_read(schema: TableSchema) -> None:
         check_fixed_buckets(schema)
 
 
-def check_buckets_take_rows(schema: TableSchema) -> None:
-    """Refuse rows for a table where this version cannot tell to which bucket they belong. In an append table -1 means
-    that they belong to none.
-    """
-    if schema.num_buckets != _DYNAMIC:
-        check_fixed_buckets(schema)
-
-
 def check_one_writer(schema: TableSchema) -> None:
     """Refuse several writers of dynamic buckets: they would put one new key into several buckets."""
-    if schema.has_key and schema.num_buckets < 1:
+    if schema.has_key and schema.num_buckets == _DYNAMIC:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
             found=f"{schema.num_buckets} (dynamic buckets), and a commit of several tasks",

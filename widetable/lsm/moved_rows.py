@@ -3,6 +3,7 @@
     level k >= 1    the runs of all old buckets, which share no key    ─► one run of level k in each new bucket
     level 0         every record; those of one key in separate files   ─► files of level 0
     changelog       every record of producer `input`, in its order     ─► changelog files
+    postponed       every record, numbered anew in the given order     ─► files of level 0
 
 So the levels have the same meaning in the new buckets: which rows readers of changes have seen, which rows a late
 record meets, which rows are full (decision 0035). Rows that a deletion vector deletes are left out. Memory stays within
@@ -34,12 +35,14 @@ from widetable.merge.engine import MergeEngine
 from widetable.merge.every_record import EveryRecord
 from widetable.merge.sorted_merge import merge_runs
 from widetable.schema import options as opt
+from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.write.bucket_split import split_by_bucket
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard_files
 from widetable.write.input_changelog import InputChangelog
 from widetable.write.places import CountedBuckets
 from widetable.write.rolling_writer import RollingWriter
+from widetable.write.sequence import SequenceAllocator
 from widetable.write.table_state import TableState
 from widetable.write.write_buffer import Run, WriteBuffer
 
@@ -59,11 +62,27 @@ def moved(
     return _RowMove(state, count).run(list(files), list(changelog))
 
 
-class _RowMove:
-    """One move of rows. columns: those of files of level 0. written: the files to remove after a failure."""
+def placed_at_last(
+    state: TableState, count: int, files: Placed, numbers: SequenceAllocator
+) -> list[CommitMessage]:
+    """Move rows whose bucket was postponed to the buckets of their partition; return one message per bucket.
 
-    def __init__(self, state: TableState, count: int) -> None:
+    files: in the order of their commits, and for each writer in the order in which it wrote them. Their rows get new
+    numbers in this order: those that other clients wrote have none. numbers: above all others of the table.
+    """
+    return _RowMove(state, count, numbers).run(list(files), [])
+
+
+class _RowMove:
+    """One move of rows. numbers: the new numbers of the rows; None: they keep theirs. columns: those of files of level
+    0. written: the files to remove after a failure.
+    """
+
+    def __init__(
+        self, state: TableState, count: int, numbers: SequenceAllocator | None = None
+    ) -> None:
         self._state = state
+        self._numbers = numbers
         self._places = CountedBuckets(state.schema, lambda _partition: count)
         self._count = count
         self._budget_bytes = state.options.get(opt.WRITE_BUFFER_SIZE)
@@ -81,10 +100,9 @@ class _RowMove:
             # Level 0 last: changelog files get the columns that its files have.
             for level in sorted({file.level for _, file in files}, reverse=True):
                 # Roughly oldest first: sequence numbers decide, the order only between equal ones.
-                level_files = sorted(
-                    (each for each in files if each[1].level == level),
-                    key=lambda each: each[1].max_sequence_number,
-                )
+                level_files = [each for each in files if each[1].level == level]
+                if self._numbers is None:
+                    level_files.sort(key=lambda each: each[1].max_sequence_number)
                 for bucket, made in self._level(level, level_files):
                     new[bucket] = (*new.get(bucket, ()), *made)
             if changelog:
@@ -135,7 +153,14 @@ class _RowMove:
         for bucket, file in files:
             opener = RowsOpener(self._state, bucket, self._state.schema.names, None)
             for rows in opener.batches(file, batch_bytes):
-                yield from split_by_bucket(rows, self._state.schema, self._places)
+                yield from split_by_bucket(self._numbered(rows), self._state.schema, self._places)
+
+    def _numbered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self._numbers is None:
+            return rows
+        place = rows.schema.get_field_index(SEQUENCE_NUMBER)
+        numbers = pa.array(self._numbers.take(rows.num_rows), pa.int64())
+        return rows.set_column(place, rows.schema.field(place), numbers)
 
     def _run(self, bucket: BucketId, run: Run, level: int, columns: Sequence[str]) -> _Files:
         source = FILE_SOURCE_COMPACT if level else FILE_SOURCE_APPEND

@@ -219,7 +219,20 @@ class ChangeSource:
                 expected="snapshots with a changelog",
                 action="Choose another range, or the mode 'auto', 'delta' or 'diff'.",
             )
-        return "none" if self._mode == "delta" else producer
+        return self._readable("none" if self._mode == "delta" else producer)
+
+    def _readable(self, producer: str) -> str:
+        """Return the producer. Raises UnsupportedError if records are changes as they are written, but have no bucket
+        yet: a reader that begins between a write and its compaction would see neither.
+        """
+        if producer == "none" and self.table.schema.postpones_buckets:
+            raise UnsupportedError(
+                f"changes of {self.table.paths.root}",
+                found="records as they were written, in a table with postponed buckets (bucket = -2)",
+                expected="a changelog, which has a record when it gets its bucket",
+                action="Set changelog-producer to lookup or full-compaction, and read its changes, or scan the table.",
+            )
+        return producer
 
     def _producer_after(self, snapshot: Snapshot) -> str:
         """Return the producer of the next changes: an alter since the snapshot decides to which rows they apply."""
@@ -227,7 +240,7 @@ class ChangeSource:
         last = self.latest_id()
         if last is not None and next_id <= last:
             return self._producer_at(self._snapshots.load(next_id))
-        return self.table.schema.typed_options.get(opt.CHANGELOG_PRODUCER)
+        return self._readable(self.table.schema.typed_options.get(opt.CHANGELOG_PRODUCER))
 
     def _check_columns(self, newer: TableSchema) -> None:
         """Raise UnsupportedError if the table's columns have changed so that this reader must start again.

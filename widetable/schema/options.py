@@ -25,7 +25,8 @@ BUCKET: Final = Option[int](
     "buckets per partition",
     "Number of buckets of every partition; a row's bucket is a hash of its bucket key. A table that is created without "
     "the option gets 1, which its schema records. If it is absent from a schema, or -1, buckets are dynamic: a key "
-    "stays in its first bucket, which an index records. -2 (postponed): such a table can be read, but not written. In "
+    "stays in its first bucket, which an index records. -2 (postponed): rows are written without a bucket, and nobody "
+    "reads them until a compaction gives each partition a fitting number of buckets (docs/postpone-buckets.md). In "
     "an append table -1, the default, means no buckets: any file of a partition may hold any row. A number needs "
     "`bucket-key`; the rows of a bucket keep their order then.",
     immutable=True,
@@ -47,6 +48,30 @@ DYNAMIC_BUCKET_MAX_BUCKETS: Final = Option[int](
     "Maximum number of dynamic buckets of a partition; when all are full, they get more than the target number of "
     "keys. -1: no limit.",
     least=-1,
+)
+POSTPONE_DEFAULT_BUCKET_NUM: Final = Option[int | None](
+    "postpone.default-bucket-num",
+    "integer",
+    None,
+    "buckets per partition",
+    "Number of buckets that a partition gets when its first postponed rows are brought into buckets; by default as "
+    "many as `postpone.target-row-num-per-bucket` or `postpone.target-size-per-bucket` asks for.",
+    least=1,
+)
+POSTPONE_TARGET_ROWS: Final = Option[int | None](
+    "postpone.target-row-num-per-bucket",
+    "integer",
+    None,
+    "rows",
+    "Number of postponed rows for each bucket that a partition gets.",
+    least=1,
+    most=2**63 - 1,
+)
+POSTPONE_TARGET_SIZE: Final = Option[int].memory_size(
+    "postpone.target-size-per-bucket",
+    1 << 30,
+    "Size of the postponed files for each bucket that a partition gets, if no number of rows is set.",
+    least=1,
 )
 BUCKET_KEY: Final = Option[tuple[str, ...]].names(
     "bucket-key",

@@ -151,13 +151,23 @@ def check_fixed_buckets(schema: TableSchema, count: int | None = None) -> None:
 
 
 def check_bucket_number(schema: TableSchema) -> None:
-    """Check that the number of buckets is fixed or dynamic: this version cannot write others."""
-    if schema.num_buckets < 1 and schema.num_buckets != -1:
+    """Check that the number of buckets is fixed, dynamic or postponed: others have no meaning. Rows of postponed
+    buckets have no order until they are in one, so no changelog can be made of them as they are written.
+    """
+    if schema.postpones_buckets:
+        if schema.typed_options.get(opt.CHANGELOG_PRODUCER) == "input":
+            raise UnsupportedError(
+                f"option {opt.CHANGELOG_PRODUCER.key!r}",
+                found="'input' with bucket = -2 (postponed buckets)",
+                expected="another producer",
+                action="Use the producer lookup or full-compaction, which emits rows as they get into buckets.",
+            )
+    elif schema.num_buckets < 1 and schema.num_buckets != -1:
         raise UnsupportedError(
             f"option {opt.BUCKET.key!r}",
             found=str(schema.num_buckets),
-            expected="a fixed number, 1 or more, or -1 for dynamic buckets",
-            action="Set one of these. Alter a table with postponed buckets with the client that created it.",
+            expected="a number from 1 on, -1 for dynamic buckets, or with a primary key -2 for postponed ones",
+            action="Set one of these.",
         )
 
 

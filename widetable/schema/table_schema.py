@@ -41,6 +41,7 @@ from widetable.schema.types import (
     field_from_json,
     field_to_json,
 )
+from widetable.storage.paths import POSTPONED
 
 # The version of the JSON that Paimon writes now; versions 1 and 2 can be read (`schema_from_json`).
 SCHEMA_VERSION: Final = 3
@@ -204,6 +205,11 @@ class TableSchema:
     def num_buckets(self) -> int:
         """The number of buckets. -1: dynamic, or none in an append table; -2: postponed (`check_fixed_buckets`)."""
         return self.typed_options.get(opt.BUCKET)
+
+    @derived_value
+    def postpones_buckets(self) -> bool:
+        """Whether rows are written without a bucket, and a compaction gives them one (`bucket` = -2)."""
+        return self.has_key and self.num_buckets == POSTPONED
 
     @derived_value
     def sequence_fields(self) -> tuple[str, ...]:

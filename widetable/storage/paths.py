@@ -84,6 +84,19 @@ def new_file_name(prefix: str, suffix: str = "") -> str:
     return f"{prefix}-{uuid.uuid4()}-0{suffix}"
 
 
+def postponed_prefix() -> str:
+    """Create the prefix of the files of one writer of postponed rows: Java's compaction takes files of a writer, which
+    it finds by this form of the name, in their order (Paimon `PostponeBucketFileStoreWrite`).
+    """
+    return f"data-u-{uuid.uuid4()}-s-{uuid.uuid4().int >> 97}-w"
+
+
+def prefix_of(name: str) -> str:
+    """Return the prefix of a data file's name that says something: that of postponed rows, or `data`."""
+    writer, mark, _ = name.rpartition("-w-")
+    return f"{writer}-w" if mark else "data"
+
+
 def content_name(prefix: str, data: bytes) -> str:
     """Return a name as `new_file_name` does, whose uuid (version 8) is a digest of the bytes of the file.
 

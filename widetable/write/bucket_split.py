@@ -18,7 +18,8 @@ from widetable.format.bucket_hash import bucket_ids
 from widetable.format.bucket_id import BucketId
 from widetable.kernels.array_types import Positions
 from widetable.schema.table_schema import TableSchema
-from widetable.write.partition_rows import partition_numbers, partition_of
+from widetable.storage.paths import POSTPONED
+from widetable.write.partition_rows import partition_numbers, partition_of, rows_by_partition
 from widetable.write.places import Places
 
 # More than a partition can have.
@@ -46,10 +47,15 @@ def rows_by_bucket(
     row_batch: pa.RecordBatch, schema: TableSchema, places: Places | None = None
 ) -> Iterator[tuple[BucketId, Positions]]:
     """Yield (bucket, the numbers of its rows, ascending) for each bucket of the batch. places: as in `split_by_bucket`.
+    Without them, rows whose bucket is postponed are all in one.
 
     Partitions and buckets are sorted as one number, partition * 2^31 + bucket.
     """
     if not row_batch.num_rows:
+        return
+    if places is None and schema.postpones_buckets:
+        for partition, rows in rows_by_partition(row_batch, schema):
+            yield BucketId(partition, POSTPONED), rows
         return
     groups = bucket_numbers(row_batch, schema, places.assign if places else None)
     # numpy sorts numbers of 16 bits by radix.

@@ -40,7 +40,8 @@ class RollingWriter:
 
     columns: table columns to write, the same in all files. level, file_source: those of all files. is_changelog:
     changelog files, in which keys may repeat. caches: creates a cache of each file; None: no caches. bounded: columns
-    of an append table whose bounds are recorded in any case, because files are sorted by them.
+    of an append table whose bounds are recorded in any case, because files are sorted by them. prefix: of the names of
+    data files.
 
     The cache of a file gets each piece after the file, and is published only when the file is
     complete: a cache never contains more than its file.
@@ -54,6 +55,7 @@ class RollingWriter:
     is_changelog: bool = field(default=False, kw_only=True)
     caches: CacheWriters | None = field(default=None, kw_only=True)
     bounded: Sequence[str] = field(default=(), kw_only=True)
+    prefix: str = field(default="data", kw_only=True)
     _cache: CacheWriter | None = field(default=None, init=False)
     _current: DataFileWriter | None = field(default=None, init=False)
     _finished: list[DataFileMeta] = field(default_factory=list, init=False)
@@ -112,7 +114,7 @@ class RollingWriter:
     def _write_piece(self, piece: pa.RecordBatch) -> None:
         options = self.state.options
         if self._current is None:
-            name = new_file_name("changelog" if self.is_changelog else "data", ".parquet")
+            name = new_file_name("changelog" if self.is_changelog else self.prefix, ".parquet")
             path = self.state.data_file(self.bucket, name)
             if self.caches is not None:
                 self._cache = self.caches.writer(self.state, path)

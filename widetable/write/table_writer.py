@@ -41,6 +41,7 @@ from widetable.runtime.worker_thread import in_threads
 from widetable.schema import options as opt
 from widetable.schema.table_schema import TableSchema
 from widetable.storage.memory_pool import prefer_system_pool
+from widetable.storage.paths import postponed_prefix
 from widetable.write.append.row_writer import check_open
 from widetable.write.bucket_split import rows_by_bucket, split_by_bucket
 from widetable.write.column_sets import ColumnCut, RowSets
@@ -116,6 +117,7 @@ class TableWriter:
             self._changelog = InputChangelog(state, self._file_columns, share)
         self._written: dict[BucketId, list[DataFileMeta]] = {}
         self._check_place = cache(state.bucket_dir)
+        self._file_prefix = postponed_prefix() if schema.postpones_buckets else "data"
         self._is_open = True
 
     @property
@@ -243,6 +245,7 @@ class TableWriter:
                 run.columns if self._cut else self._file_columns,
                 level=0,
                 file_source=FILE_SOURCE_APPEND,
+                prefix=self._file_prefix,
             )
             self._written[bucket] += writer.write_all(run.rows)
 

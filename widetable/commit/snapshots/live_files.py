@@ -49,7 +49,7 @@ from widetable.format.snapshot import Snapshot
 from widetable.messages.error_code import ErrorCode
 from widetable.schema.types import DataType
 from widetable.storage.file_io import FileIO
-from widetable.storage.paths import TablePaths
+from widetable.storage.paths import POSTPONED, TablePaths
 
 D = TypeVar("D", DecodedIndex, DecodedList, DecodedManifest)
 Partitions = frozenset[bytes]
@@ -146,9 +146,11 @@ class LiveFiles:
         return self._decoded(name, snapshot, DecodedIndex, read_index_manifest, self.paths)
 
     def bucket_count(self, snapshot: Snapshot | None, partition: bytes) -> int | None:
-        """Return the number of buckets of a partition, which may differ from the table's; None if it has no files."""
+        """Return the number of buckets of a partition, which may differ from the table's; None if it has no files in
+        buckets.
+        """
         entries = self.live_entries(snapshot, frozenset([partition]))
-        return entries[0].total_buckets if entries else None
+        return next((e.total_buckets for e in entries if e.bucket != POSTPONED), None)
 
     def delta_entries(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return the entries that this snapshot added and deleted, in order."""

@@ -21,6 +21,7 @@ from widetable.format.data_file_meta import DataFileMeta
 from widetable.lsm.sorted_run import sort_key
 from widetable.merge.order_dependence import Values, depends_on_order
 from widetable.schema.types import DataType
+from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 
 
@@ -32,10 +33,13 @@ def first_number(messages: Iterable[CommitMessage]) -> int | None:
 def may_be_overtaken(
     messages: Iterable[CommitMessage], published: Values, ordered: frozenset[int] | None
 ) -> bool:
-    """Return whether any file of the commit depends on its order to the published files. ordered: see `ordered_ids`."""
+    """Return whether any file of the commit depends on its order to the published files. ordered: see `ordered_ids`.
+    Postponed rows get their numbers when they get their bucket, in the order of commits.
+    """
     return any(
         depends_on_order(_values(message, file), published, ordered)
         for message in messages
+        if message.bucket != POSTPONED
         for file in message.new_files
     )
 
@@ -56,6 +60,7 @@ def overtaken_buckets(
     return frozenset(
         message.bucket_id
         for message in messages
+        if message.bucket != POSTPONED
         for file in message.new_files
         for other in by_bucket.get(message.bucket_id, ())
         if other.file.max_sequence_number >= file.min_sequence_number

@@ -34,6 +34,7 @@ from widetable.format.manifest_entry import ADD, DELETE, ManifestEntry
 from widetable.format.plain_value import row_order
 from widetable.messages.counted import counted
 from widetable.schema.types import DataType
+from widetable.storage.paths import POSTPONED
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,17 @@ def check(
 
 
 def _buckets(delta: Sequence[ManifestEntry], after: Sequence[ManifestEntry]) -> Conflict | None:
-    """Return a conflict if a partition would have two numbers of buckets, and so a key could be in two buckets."""
+    """Return a conflict if a partition would have two numbers of buckets, and so a key could be in two buckets. Files
+    of postponed rows have none yet.
+    """
     totals: dict[bytes, int] = {}
     for entry in delta:
-        if entry.kind == ADD:
+        if entry.kind == ADD and entry.bucket != POSTPONED:
             totals.setdefault(entry.partition, entry.total_buckets)
     for entry in after:
         expected = totals.get(entry.partition)
-        if expected is not None and entry.total_buckets != expected:
+        is_other = entry.bucket != POSTPONED and entry.total_buckets != expected
+        if expected is not None and is_other:
             detail = f"{counted(entry.total_buckets, 'bucket')} in a partition that gets files of {expected}"
             return Conflict("buckets", (entry.file.file_name,), detail)
     return None

@@ -4,6 +4,7 @@
     fixed                    no                hash modulo the number of the schema: None   nothing
     fixed                    yes               hash modulo the number of its partition      a live file says the number
     dynamic                  -                 the one that has the hash of its key         the partition's indexes
+    postponed                -                 hash modulo the number of its partition      a live file in a bucket
 
 A lookup reads its snapshot. A writer reads the newest one when a partition is first written to, and places keys that
 no index has. The commit detects that a partition was rescaled later (`rebucketed_commit`). If another writer gave a
@@ -55,9 +56,11 @@ def places_of(
     def load(partition: bytes) -> PartitionBuckets:
         return _partition_buckets(state, live_files, indexes, snapshot(), partition)
 
-    if state.schema.num_buckets < 1:
+    if state.schema.num_buckets == _DYNAMIC:
         return DynamicBuckets(state.schema, load)
-    return CountedBuckets(state.schema, count) if is_rescaled() else None
+    if state.schema.postpones_buckets or is_rescaled():
+        return CountedBuckets(state.schema, count)
+    return None
 
 
 def _partition_buckets(

@@ -20,7 +20,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
@@ -51,6 +51,7 @@ from widetable.operations.compaction.compaction_job import (
     one_by_one,
 )
 from widetable.operations.compaction.locked_partition import without_locked
+from widetable.operations.compaction.postponed_rows import PlacedRows, placed_rows
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.held_lease import held_lease
@@ -71,6 +72,21 @@ class Compacted:
 
     result: CommitResult
     damage: tuple[BucketError, ...] = ()
+
+    def behind(self, placed: PlacedRows) -> Compacted:
+        """Return the same, with the commits before it that brought rows into buckets."""
+        if not placed.commits:
+            return replace(self, damage=(*placed.damage, *self.damage))
+        result = self.result
+        result = replace(
+            result,
+            committed=True,
+            snapshot_id=result.snapshot_id or placed.commits[-1].snapshot_id,
+            rows=result.rows or sum(each.rows for each in placed.commits),
+            files=result.files or sum(each.files for each in placed.commits),
+            retries=result.retries + sum(each.retries for each in placed.commits),
+        )
+        return Compacted(result, (*placed.damage, *self.damage))
 
 
 def compact(table: OpenTable, full: bool = False) -> CommitResult:
@@ -151,7 +167,8 @@ def compact_all(
     """
     wait_for_compactions(state.paths.root)
     with held_lease(state), answered(state):
-        return compact_scope(
+        placed = placed_rows(state, committer)
+        done = compact_scope(
             state,
             committer,
             partial(newest_entries, committer),
@@ -159,6 +176,7 @@ def compact_all(
             run,
             group_seconds,
         )
+    return done.behind(placed)
 
 
 @contextlib.contextmanager
@@ -182,7 +200,8 @@ def newest_entries(committer: Committer, touched: Collection[BucketId] | None = 
     partitions = frozenset(bucket.partition for bucket in touched)
     numbers = frozenset(bucket.number for bucket in touched)
     snapshot, entries = newest_files(committer, partitions, numbers)
-    return snapshot, [entry for entry in entries if entry.bucket_id in touched]
+    placed = {bucket for bucket in touched if bucket.number != POSTPONED}
+    return snapshot, [entry for entry in entries if entry.bucket_id in placed]
 
 
 def made_plans(state: TableState, committer: Committer, newest: Newest, scope: Scope) -> MadePlans:

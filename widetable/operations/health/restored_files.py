@@ -32,7 +32,7 @@ from widetable.operations.health.file_damage import damaged_files
 from widetable.operations.history.named_files import file_names
 from widetable.read.expired import files_of
 from widetable.storage.file_io import FileIO
-from widetable.storage.paths import new_file_name
+from widetable.storage.paths import new_file_name, prefix_of
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -183,6 +183,7 @@ def linked(table: TableState, restored: Sequence[ManifestEntry]) -> list[CommitM
 
 def _renamed(file: DataFileMeta) -> DataFileMeta:
     """Return the file under a new name, with its extra files, which are named after it."""
-    name = new_file_name("data", "." + file.file_name.rpartition(".")[2])
+    suffix = "." + file.file_name.rpartition(".")[2]
+    name = new_file_name(prefix_of(file.file_name), suffix)
     extra = tuple(name + each[len(file.file_name) :] for each in file.extra_files)
     return file._replace(file_name=name, extra_files=extra)

@@ -342,6 +342,8 @@ def any_writer(
     state, committer = table._state(schema), table._committer
     if not schema.has_key:
         return AppendWriter(state, chosen, numbers, named, threads)
+    if schema.postpones_buckets:
+        return TableWriter(state, chosen, numbers, None, named, threads)
     places = places_of(
         state,
         committer.live_files,

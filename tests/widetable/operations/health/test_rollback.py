@@ -158,7 +158,7 @@ def test_files_that_cannot_come_back_are_refused(
         for which in ("base", "delta"):
             surgery.alter_entries(id, which, lambda entries: [alter(entry) for entry in entries])
     before = sorted(copy.rglob("*"))
-    with pytest.raises(wt.UnsupportedError, match="extra files, or with an external path"):
+    with pytest.raises(wt.UnsupportedError, match=r"an external path|the extra file"):
         wt.Table.open(copy).rollback(2)
     assert sorted(copy.rglob("*")) == before
 

@@ -1,5 +1,5 @@
-"""Rows that wait for a bucket (`bucket` = -2), in Paimon's directory for them: not read, not compacted; they go when
-nobody names them, and other clients give them buckets.
+"""Rows that wait for a bucket (`bucket` = -2), in Paimon's directory for them: not read until a compaction takes them;
+they go when nobody names them, and a rollback brings them back.
 """
 
 from __future__ import annotations
@@ -61,15 +61,13 @@ def test_files_are_where_paimon_has_them(table: wt.Table) -> None:
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_no_compaction_takes_them(table: wt.Table, full: bool) -> None:
-    before = waiting_files(table)
-    assert len(before) == 2
-    assert table.compact(full=full).committed == full
-    table.maintain(once=True)
-    files = table.inspect.files().to_pylist()
-    assert {row["path"] for row in files if row["bucket"] == POSTPONED} == before
+def test_a_compaction_gives_them_a_bucket(table: wt.Table, full: bool) -> None:
+    assert len(waiting_files(table)) == 2
     assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1]
-    assert table.changes(0, 4)["k"].to_pylist() == [0, 1]
+    assert table.compact(full=full).committed
+    files = table.inspect.files().to_pylist()
+    assert {(row["bucket"], row["total_buckets"]) for row in files} == {(0, 1)}
+    assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [0, 1, 10, 11]
     assert table.audit().ok
     assert table.doctor(deep=True).ok
 
@@ -83,15 +81,20 @@ def test_they_go_when_nobody_names_them(table: wt.Table) -> None:
     assert not list(Path(table.path).rglob("data-*"))
 
 
-def test_a_table_of_java_stays_as_it_is_and_can_be_rolled_back(tmp_path: Path) -> None:
+def test_a_rollback_brings_them_back_to_wait(tmp_path: Path) -> None:
+    """Under a name by which Java finds the files of a writer."""
     shutil.copytree(ROOT / "wh_others/others.db/postponed", tmp_path / "t")
     table = wt.Table.open(tmp_path / "t")
     (file,) = table.inspect.files().to_pylist()
     assert Path(file["path"]).parent == tmp_path / "t/bucket-postpone"
-    assert Path(file["path"]).is_file()
-    assert not table.compact(full=True).committed
-    assert table.doctor(deep=True).ok
-    table._committer.overwrite(None, [])
+    whole = Path(file["path"]).read_bytes()
+    assert table.compact(full=True).committed
     table.rollback(1)
     (back,) = table.inspect.files().to_pylist()
-    assert Path(back["path"]).read_bytes() == Path(file["path"]).read_bytes()
+    assert Path(back["path"]).read_bytes() == whole
+    writer, mark, _ = str(file["file_name"]).rpartition("-w-")
+    assert mark
+    assert str(back["file_name"]).startswith(writer + mark)
+    assert table.scan().count() == 0
+    table.compact()
+    assert table.scan().count() == 4
