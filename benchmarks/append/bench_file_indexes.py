@@ -67,7 +67,8 @@ def _part(number: int, shape: _IndexedShape) -> pa.Table:
     """The rows of one file. One part alone has a few rows of the country C255."""
     rows = shape.rows // shape.parts
     rng = np.random.default_rng([_SEED, number])
-    country = np.array([f"C{at}" for at in range(50)])[rng.integers(0, 50, rows)]
+    names = np.array([f"C{at}" for at in range(50)], "U4")
+    country = names[rng.integers(0, 50, rows)]
     if number == 1:
         country[:20] = "C255"
     session = np.char.add("session-", rng.permutation(shape.rows)[:rows].astype("U8"))
