@@ -254,3 +254,9 @@ def test_what_is_allowed_passes() -> None:
     init = '"""Doc."""\nfrom a import b\nif typing.TYPE_CHECKING: import c\n__all__ = ["b"]'
     assert code_in_init(init, Path("widetable/__init__.py")) == []
     assert executes_data("import re\nre.compile('x')", Path("widetable/x.py")) == []
+
+
+def test_the_engine_does_not_need_pandas() -> None:
+    """Arrow's `to_pandas_dtype` imports pandas in some versions, which is no dependency."""
+    sources = (ROOT / "widetable").rglob("*.py")
+    assert [str(path) for path in sources if "to_pandas_dtype" in path.read_text()] == []

@@ -84,6 +84,11 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
+def number_type(kind: pa.DataType) -> np.dtype[Any]:
+    """Return numpy's type of a signed integer or float of Arrow, without pandas, which Arrow's own function imports."""
+    return np.dtype(f"{'f' if pa.types.is_floating(kind) else 'i'}{kind.bit_width // 8}")
+
+
 def bool_values(array: ArrowArray) -> npt.NDArray[np.bool_]:
     """Return the values of a boolean array, one byte each."""
     return _bits(array.buffers()[1], array.offset, len(array))

@@ -33,7 +33,7 @@ from widetable.kernels.aggregate import (
     sum_integers,
     sum_wide,
 )
-from widetable.kernels.arrow_buffers import bitmap, fixed_values, frozen, valid_of
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, frozen, number_type, valid_of
 from widetable.merge.aggregate_function import (
     Aggregate,
     AggregateColumn,
@@ -78,7 +78,7 @@ class _Arithmetic:
         return fold.computed(column.name, computed, or_last=not column.field.type.nullable)
 
     def _float_results(self, fold: Fold, values: pa.Array) -> pa.Array:
-        kind = np.dtype(values.type.to_pandas_dtype())
+        kind = number_type(values.type)
         results = np.zeros(len(fold.keys), kind)
         valid = np.zeros(len(fold.keys), np.bool_)
         records = fixed_values(values, kind)
@@ -87,7 +87,7 @@ class _Arithmetic:
 
     def _integer_results(self, fold: Fold, column: AggregateColumn, values: pa.Array) -> pa.Array:
         """Compute in 64 bits, for all widths, and check the bounds of the column's type at every step."""
-        kind = np.dtype(values.type.to_pandas_dtype())
+        kind = number_type(values.type)
         bounds = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
         records = frozen(fixed_values(values, kind).astype(np.int64))
         results, valid = np.zeros(len(fold.keys), np.int64), np.zeros(len(fold.keys), np.bool_)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from widetable.errors import InvalidError
 from widetable.kernels.array_types import Lanes, Mask, Positions
-from widetable.kernels.arrow_buffers import bitmap, fixed_values, valid_of
+from widetable.kernels.arrow_buffers import bitmap, fixed_values, number_type, valid_of
 from widetable.kernels.key_lanes import key_lanes
 from widetable.kernels.sort_order import group_starts, sort_order
 from widetable.kernels.windows.tile_ranges import float_sums, greatest_rows, wide_sums
@@ -125,9 +125,9 @@ def _order(lanes: Lanes) -> npt.NDArray[np.uint64]:
 
 def _integer_sums(window: PlannedWindow, given: _Values) -> Positions:
     """Return the sums. Raises InvalidError for one beyond the bounds of the column's type."""
-    kind = np.dtype(given.values.type.to_pandas_dtype())
+    kind = number_type(given.values.type)
     values = fixed_values(given.values, kind)
-    bounds = np.iinfo(np.dtype(window.type.to_pandas_dtype()))
+    bounds = np.iinfo(number_type(window.type))
     if _fits(values, 1 << 63):
         sums = _plain_sums(values, given.ranges)
         wrong = (sums < bounds.min) | (sums > bounds.max)
@@ -180,7 +180,7 @@ def _decimal_sums(window: PlannedWindow, given: _Values, present: Mask) -> pa.Ar
 
 def _float_sums(window: PlannedWindow, given: _Values, present: Mask) -> pa.Array:
     """Add up the tiles of each window in order of time: `tile_sizes` refuses coarse ones."""
-    kind = np.dtype(given.values.type.to_pandas_dtype())
+    kind = number_type(given.values.type)
     values = fixed_values(given.values, kind).astype(np.float64)
     sums = float_sums(values, *given.ranges)
     with np.errstate(over="ignore"):
