@@ -21,7 +21,7 @@ DIMENSIONS: Final[Mapping[str, tuple[str, ...]]] = {
         "first-row",
     ),
     "producer": ("none", "input", "lookup", "full-compaction"),
-    "bucket": ("one", "three", "dynamic", "partitions"),
+    "bucket": ("one", "three", "dynamic", "partitions", "postponed"),
     "vectors": ("none", "32 bits", "64 bits"),
     "compaction": ("inline", "write-only", "by a job", "full"),
     "writers": ("one", "two tasks", "overtaken"),

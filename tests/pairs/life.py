@@ -32,6 +32,7 @@ _BUCKETS: Final[Mapping[str, Mapping[str, str]]] = {
     "three": {"bucket": "3"},
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
     "partitions": {"bucket": "2"},
+    "postponed": {"bucket": "-2", "postpone.default-bucket-num": "2"},
 }
 _VECTORS: Final[Mapping[str, Mapping[str, str]]] = {
     "none": {},
@@ -58,10 +59,14 @@ _THEIR_WRITES: Final = {"pypaimon": 1, "spark batch": 1, "spark stream": 2}
 
 @dataclass
 class Past:
-    """What a snapshot held: with the columns that the table had then, and with those of now."""
+    """What a snapshot held: with the columns that the table had then, and with those of now.
+
+    written: the rows that a compaction makes of it, with the columns of now: where buckets are postponed, rows wait.
+    """
 
     then: Model
     now: Model
+    written: Model
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Life:
     """model: of the line that goes on. kept: other lines, which must stay as they are. barrier: that is complete.
 
     at_barriers: by complete barrier, a snapshot that has no records of a later one, and its rows.
+    shown: what readers were given at the last note, where rows wait for their buckets.
     """
 
     row: Row
@@ -107,6 +113,7 @@ class Life:
             options=options,
         )
         self.model = Model(self.table.schema)
+        self.shown = self.model.copy()
         self._writers: dict[str, Any] = {}
         self.is_under_barriers = row["barrier"] in ("barriers", "staged")
 
@@ -133,11 +140,23 @@ class Life:
         assert report.ok, [str(finding) for finding in report.findings]
 
     def note(self) -> None:
-        """What the snapshots that are new hold."""
+        """What the snapshots that are new hold. Rows whose buckets are postponed get them, in a snapshot behind."""
         self.table.wait_for_compactions()
-        for snapshot in self.table.snapshots():
-            if snapshot.id not in self.past:
-                self.past[snapshot.id] = Past(self.model.copy(), self.model.copy())
+        new = self._unknown()
+        if self.row["bucket"] == "postponed":
+            self.table.compact()
+        placed = self._unknown()[len(new) :]
+        for id in new:
+            self._note(id, self.shown if placed else self.model)
+        for id in placed:
+            self._note(id, self.model)
+        self.shown = self.model.copy()
+
+    def _unknown(self) -> list[int]:
+        return [one.id for one in self.table.snapshots() if one.id not in self.past]
+
+    def _note(self, snapshot: int, shown: Model) -> None:
+        self.past[snapshot] = Past(shown.copy(), shown.copy(), self.model.copy())
 
     # Writing
 
@@ -171,7 +190,8 @@ class Life:
         for one, messages in reversed(begun):
             commit(messages)
             self.model.write(one.records)
-            self.note()
+            if self.row["bucket"] != "postponed":
+                self.note()  # else both wait for one compaction
 
     def _draw(self) -> Commit:
         retracts = self.row["removal"] == "records"
@@ -215,7 +235,7 @@ class Life:
         for snapshot in self.table.snapshots():
             # To join, which the job does itself, is a snapshot of its own, without rows.
             if snapshot.id not in self.past and snapshot.commit_user == "left":
-                self.past[snapshot.id] = Past(self.model.copy(), self.model.copy())
+                self._note(snapshot.id, self.model)
 
     # By another client
 

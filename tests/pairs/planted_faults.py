@@ -14,9 +14,11 @@ import pytest
 
 from tests.support.models.model import Row
 from widetable.format import data_file_reader
+from widetable.lsm import moved_rows
 from widetable.merge import sorted_merge
 from widetable.merge.changelog import ChangelogRule
 from widetable.merge.window import Window
+from widetable.operations.compaction import postponed_rows
 from widetable.operations.handle import snapshot_choice
 from widetable.operations.history.named_files import NamedFiles
 from widetable.read import scan_plan
@@ -89,6 +91,15 @@ def _known_keys_get_new_buckets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionBuckets, "assign", anew)
 
 
+def _postponed_rows_are_turned_around(patch: pytest.MonkeyPatch) -> None:
+    placed = moved_rows.placed_at_last
+
+    def turned(state: Any, count: int, files: Any, numbers: Any) -> Any:
+        return placed(state, count, files[::-1], numbers)
+
+    patch.setattr(postponed_rows, "placed_at_last", turned)
+
+
 def _runs_are_not_merged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scan_plan, "needs_merge", lambda _: False)
 
@@ -123,6 +134,9 @@ FAULTS: Final[Mapping[str, Fault]] = {
         _updates_are_not_emitted, {"producer": ("lookup",), "reader": ("follow",)}
     ),
     "a known key gets a new bucket": Fault(_known_keys_get_new_buckets, {"bucket": ("dynamic",)}),
+    "postponed rows are placed in another order": Fault(
+        _postponed_rows_are_turned_around, {"bucket": ("postponed",), "writers": ("overtaken",)}
+    ),
     "runs are not merged": Fault(_runs_are_not_merged, {"compaction": ("write-only",)}),
     "time travel gives the newest rows": Fault(
         _snapshot_is_the_newest, {"reader": ("time travel",)}

@@ -42,6 +42,7 @@ def _has(of: tuple[str, tuple[str, ...]], choice: Choice) -> bool:
 _UNDER_BARRIERS: Final = ("barrier", ("barriers", "staged", "later"))
 _SPARK_WRITES: Final = ("client", OF_SPARK["client"])
 _VECTORS: Final = ("vectors", ("32 bits", "64 bits"))
+_POSTPONED: Final = ("bucket", ("postponed",))
 _NO_DELETES: Final = ("partial-update", "partial-update by order", "aggregation", "first-row")
 REFUSED: Final = (
     Rule(
@@ -117,7 +118,7 @@ REFUSED: Final = (
         "a -D means nothing there",
     ),
     Rule(
-        ("bucket", ("one", "three", "dynamic")),
+        ("bucket", ("one", "three", "dynamic", "postponed")),
         ("removal", ("partition",)),
         "InvalidError",
         "the table has no partitions",
@@ -139,6 +140,24 @@ REFUSED: Final = (
         _SPARK_WRITES,
         "UnsupportedError",
         "decision 0032: a task of Spark is one of several",
+    ),
+    Rule(
+        _POSTPONED,
+        _UNDER_BARRIERS,
+        "UnsupportedError",
+        "decision 0092: a compaction, not its writer, makes a row visible",
+    ),
+    Rule(
+        _POSTPONED,
+        ("producer", ("input",)),
+        "UnsupportedError",
+        "decision 0092: who reads changes would be given rows that scans pass over",
+    ),
+    Rule(
+        _POSTPONED,
+        ("history", ("rescale",)),
+        "UnsupportedError",
+        "decision 0092: a partition keeps its number of buckets",
     ),
 )
 APART: Final = (
@@ -243,6 +262,12 @@ APART: Final = (
         ("branch", ("written as a branch",)),
         "",
         "the consumer of main does not go on in a branch",
+    ),
+    Rule(
+        _POSTPONED,
+        ("reader", FOLLOWERS),
+        "",
+        "changes need a changelog producer there, which is a third value (tests/postponed follows such tables)",
     ),
 )
 RULES: Final = REFUSED + APART

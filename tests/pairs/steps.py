@@ -125,9 +125,11 @@ def _alter(life: Life, renamed: Mapping[str, str], **change: Any) -> None:
     life.catalog.alter_table(life.name, **change)
     life.table = life.catalog.table(life.name)
     life.names.rename(renamed)
-    life.model.alter(life.table.schema, renamed)
+    altered = [life.model, life.shown]
     for past in life.past.values():
-        past.now.alter(life.table.schema, renamed)
+        altered += [past.now, past.written]
+    for model in altered:
+        model.alter(life.table.schema, renamed)
 
 
 # Branches
@@ -161,8 +163,9 @@ def _on(life: Life, branch: wt.Table, model: Model) -> dict[int, Past]:
     """One write on a branch, which is read at the end. What its snapshots held, where it made several."""
     here = dict(vars(life))
     life.table, life.model, life.name = branch, model, f"{life.name}$branch_{BRANCH}"
-    life.past = {}
+    life.past, life.shown = {}, model.copy()
     life.write()
+    life.note()
     life.kept.append((life.table, life.model))
     past = life.past
     vars(life).update(here)
@@ -205,7 +208,7 @@ def tag_and_expire(life: Life) -> None:
 def roll_back(life: Life) -> None:
     id = life.rng.choice([snapshot.id for snapshot in life.table.snapshots()])
     life.table.rollback(id)
-    life.model = life.past[id].now.copy()
+    life.model, life.shown = life.past[id].written.copy(), life.past[id].now.copy()
 
 
 def rescale(life: Life) -> None:
