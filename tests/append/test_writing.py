@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -246,6 +246,27 @@ def test_a_commit_by_key_is_refused(tmp_path: Path) -> None:
         table.commit_append([], read_snapshot=1)
     with pytest.raises(wt.UnsupportedError, match="append table"):
         table.lookup([1])
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        lambda table: table.lookup([{"n": 1}]),
+        lambda table: table.lookup_session(),
+        lambda table: table.explain({"n": 1}),
+        lambda table: list(wt.lookup_join([pa.record_batch({"n": [1]})], table, ["n"])),
+        lambda table: table.delete_keys([{"n": 1}]),
+        lambda table: table.rescale(2),
+    ],
+    ids=["lookup", "session", "explain", "join", "delete_keys", "rescale"],
+)
+def test_what_finds_rows_by_a_key_is_refused_at_once(
+    tmp_path: Path, find: Callable[[wt.Table], object]
+) -> None:
+    table = made(tmp_path, "free", parts=False)
+    table.write([{"n": 1}])
+    with pytest.raises(wt.UnsupportedError, match=r"found none \(an append table\)"):
+        find(table)
 
 
 def test_all_columns_are_written_for_old_readers(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ whatever they are called later: `Names` says what they are called now.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -53,6 +53,7 @@ ENGINES: Final[Mapping[str, Mapping[str, str]]] = {
     "aggregation": _AGGREGATION,
     "aggregation that removes": {**_AGGREGATION, "aggregation.remove-record-on-delete": "true"},
     "first-row": {"merge-engine": "first-row"},
+    "append": {},
 }
 # What may be written without the others; an engine of whole rows has null in what is not.
 _TOGETHER: Final = (("s", "a", "b"), ("r", "c"))
@@ -78,7 +79,7 @@ class Names:
 def batch(rng: random.Random, engine: str, names: Names, *, retracts: bool) -> Commit:
     """What one writer commits: some records of some columns. retracts: records of -D and -U are among them."""
     columns = _columns(rng, engine, retracts=retracts)
-    kinds = ["+I", "+I", "+U"]
+    kinds = ["+I"] if engine == "append" else ["+I", "+I", "+U"]
     if retracts:
         kinds.append("-D")
         if engine in _UPDATES_BEFORE:
@@ -88,6 +89,25 @@ def batch(rng: random.Random, engine: str, names: Names, *, retracts: bool) -> C
         row = {**rng.choice(KEYS), **{n: _value(rng, engine, n) for n in columns if n not in KEY}}
         records.append((rng.choice(kinds), names.now(row)))
     return Commit(tuple(names.of[n] for n in columns if n in names.of), tuple(records))
+
+
+def condition_on_values(
+    rng: random.Random, names: Names, rows: Sequence[Row]
+) -> tuple[str, list[Row]]:
+    """A condition on columns that are not the key, in SQL, and the rows that it is true of."""
+    a, b, c = (names.of[name] for name in "abc")
+    number, text = rng.randint(0, 6), rng.choice(["", "x", "y"])
+    choices: list[tuple[str, Callable[[Row], bool]]] = [
+        (f"{c} = {number}", lambda row: row[c] == number),
+        (f"{a} in ({number}, 2)", lambda row: row[a] in (number, 2)),
+        (f"{b} = '{text}'", lambda row: row[b] == text),
+        (f"{b} is null", lambda row: row[b] is None),
+        (f"{b} <> '{text}'", lambda row: row[b] not in (text, None)),
+        (f"{a} = {number} and k = 1", lambda row: row[a] == number and row["k"] == 1),
+        (f"{a} = {number} or {b} = '{text}'", lambda row: row[a] == number or row[b] == text),
+    ]
+    condition, applies = rng.choice(choices)
+    return condition, [row for row in rows if applies(row)]
 
 
 def _columns(rng: random.Random, engine: str, *, retracts: bool) -> list[str]:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import widetable as wt
 from tests.pairs.compared import check_rows
 from tests.pairs.life import Life
+from tests.support.models.append_model import model_of
 from tests.support.models.changelog_follower import ROW_KIND, Follower
-from tests.support.models.model import Model, Record
+from tests.support.models.model import Record
 from tests.support.models.plain_rows import python_rows
 from tests.support.models.random_table import texts
 
@@ -26,7 +27,7 @@ class Followed:
         assert not list(self._take(life.table))
         self._makes_events = life.row["producer"] in ("lookup", "full-compaction")
         schema = life.table.schema
-        self._follower, self._model = Follower(schema), Model(schema)
+        self._follower, self._model = Follower(schema), model_of(schema)
         self._renamed = dict(life.names.of)
 
     def look(self) -> None:

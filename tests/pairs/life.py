@@ -17,8 +17,9 @@ import widetable as wt
 from tests.pairs.compared import check_rows
 from tests.pairs.drawn_rows import COLUMNS, ENGINES, KEY, Names, batch
 from tests.pairs.other_clients import NOBODY, Others
+from tests.support.models.append_model import RowsModel, model_of
 from tests.support.models.barrier_labels import INTERVAL
-from tests.support.models.model import Model, Record, Row
+from tests.support.models.model import Record, Row
 from tests.support.models.random_table import data_of, in_two_tasks, rows_of, texts
 from tests.support.models.strategies import Commit
 from tests.support.tables.barrier_tables import UNDER_BARRIERS
@@ -33,11 +34,26 @@ _BUCKETS: Final[Mapping[str, Mapping[str, str]]] = {
     "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},
     "partitions": {"bucket": "2"},
     "postponed": {"bucket": "-2", "postpone.default-bucket-num": "2"},
+    "free": {"bucket": "-1"},
+    "free partitions": {"bucket": "-1"},
 }
 _VECTORS: Final[Mapping[str, Mapping[str, str]]] = {
     "none": {},
     "32 bits": {"deletion-vectors.enabled": "true"},
     "64 bits": {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": "true"},
+}
+_INDEXES: Final[Mapping[str, Mapping[str, str]]] = {
+    "none": {},
+    "bloom": {
+        "file-index.bloom-filter.columns": "k,a,b",
+        "file-index.in-manifest-threshold": "1 b",
+    },
+    "bitmaps": {"file-index.bitmap.columns": "k,c,b", "file-index.in-manifest-threshold": "1 b"},
+    "inline": {
+        "file-index.bloom-filter.columns": "k,c",
+        "file-index.bitmap.columns": "a,b",
+        "file-index.in-manifest-threshold": "1 mb",
+    },
 }
 _BARRIERS: Final[Mapping[str, Mapping[str, str]]] = {
     "none": {},
@@ -64,9 +80,9 @@ class Past:
     written: the rows that a compaction makes of it, with the columns of now: where buckets are postponed, rows wait.
     """
 
-    then: Model
-    now: Model
-    written: Model
+    then: RowsModel
+    now: RowsModel
+    written: RowsModel
 
 
 @dataclass
@@ -83,10 +99,10 @@ class Life:
     others: Others = NOBODY
     names: Names = field(default_factory=Names)
     past: dict[int, Past] = field(default_factory=dict)
-    kept: list[tuple[wt.Table, Model]] = field(default_factory=list)
+    kept: list[tuple[wt.Table, RowsModel]] = field(default_factory=list)
     name: str = NAME
     barrier: int = 0
-    at_barriers: dict[int, tuple[int, Model]] = field(default_factory=dict)
+    at_barriers: dict[int, tuple[int, RowsModel]] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
     numbers: int = 0
     is_under_barriers: bool = False
@@ -97,6 +113,7 @@ class Life:
             **ENGINES[row["engine"]],
             **_BUCKETS[row["bucket"]],
             **_VECTORS[row["vectors"]],
+            **_INDEXES[row["indexes"]],
             **_BARRIERS[row["barrier"]],
             "changelog-producer": row["producer"],
             "write-only": str(row["compaction"] != "inline").lower(),
@@ -104,15 +121,18 @@ class Life:
         }
         if row["environment"] == "small budgets":
             options |= _SMALL
+        has_key = row["engine"] != "append"
+        if not has_key and not row["bucket"].startswith("free"):
+            options["bucket-key"] = "k"
         self.catalog = wt.Catalog(self.root)
         self.table = self.catalog.create_table(
             NAME,
             COLUMNS,
-            primary_key=KEY,
-            partition_by=["p"] if row["bucket"] == "partitions" else [],
+            primary_key=KEY if has_key else None,
+            partition_by=["p"] if row["bucket"].endswith("partitions") else [],
             options=options,
         )
-        self.model = Model(self.table.schema)
+        self.model = model_of(self.table.schema)
         self.shown = self.model.copy()
         self._writers: dict[str, Any] = {}
         self.is_under_barriers = row["barrier"] in ("barriers", "staged")
@@ -155,7 +175,7 @@ class Life:
     def _unknown(self) -> list[int]:
         return [one.id for one in self.table.snapshots() if one.id not in self.past]
 
-    def _note(self, snapshot: int, shown: Model) -> None:
+    def _note(self, snapshot: int, shown: RowsModel) -> None:
         self.past[snapshot] = Past(shown.copy(), shown.copy(), self.model.copy())
 
     # Writing

@@ -23,6 +23,7 @@ from widetable.operations.handle import snapshot_choice
 from widetable.operations.history.named_files import NamedFiles
 from widetable.read import scan_plan
 from widetable.read.barrier_view import BarrierViews
+from widetable.read.indexed import indexed_files
 from widetable.schema.row_kind import DELETE, INSERT
 from widetable.write import write_batch
 from widetable.write.dynamic_buckets import PartitionBuckets
@@ -91,6 +92,15 @@ def _known_keys_get_new_buckets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionBuckets, "assign", anew)
 
 
+def _merged_values_are_asked(patch: pytest.MonkeyPatch) -> None:
+    columns = indexed_files._columns
+    patch.setattr(
+        indexed_files,
+        "_columns",
+        lambda table, predicate, merges: columns(table, predicate, merges=False),
+    )
+
+
 def _postponed_rows_are_turned_around(patch: pytest.MonkeyPatch) -> None:
     placed = moved_rows.placed_at_last
 
@@ -134,6 +144,15 @@ FAULTS: Final[Mapping[str, Fault]] = {
         _updates_are_not_emitted, {"producer": ("lookup",), "reader": ("follow",)}
     ),
     "a known key gets a new bucket": Fault(_known_keys_get_new_buckets, {"bucket": ("dynamic",)}),
+    "indexes of values are asked of merged files": Fault(
+        _merged_values_are_asked,
+        {
+            "engine": ("partial-update", "aggregation", "deduplicate"),
+            "indexes": ("bloom", "bitmaps", "inline"),
+            "reader": ("condition on values",),
+            "compaction": ("write-only", "by a job"),
+        },
+    ),
     "postponed rows are placed in another order": Fault(
         _postponed_rows_are_turned_around, {"bucket": ("postponed",), "writers": ("overtaken",)}
     ),

@@ -25,7 +25,7 @@ CONDITION: Final = "k = 1 and p >= 1"
 
 @dataclass(frozen=True)
 class Request:
-    """columns: for a reader that takes some. snapshot, barrier: for one that reads as of it."""
+    """columns: what a reader takes. snapshot, barrier: as of which it reads. condition: of one that filters."""
 
     reader: str
     path: str
@@ -34,6 +34,7 @@ class Request:
     columns: Sequence[str]
     snapshot: int | None = None
     barrier: int | None = None
+    condition: str = CONDITION
 
 
 def read(request: Request) -> list[str]:
@@ -47,7 +48,11 @@ def _scanned(table: wt.Table, **how: Any) -> list[dict[str, Any]]:
 
 
 def _some(table: wt.Table, request: Request) -> list[dict[str, Any]]:
-    return _scanned(table, columns=request.columns, filter=CONDITION)
+    return _scanned(table, columns=request.columns, filter=request.condition)
+
+
+def _of_values(table: wt.Table, request: Request) -> list[dict[str, Any]]:
+    return _scanned(table, filter=request.condition)
 
 
 def _past(table: wt.Table, request: Request) -> list[dict[str, Any]]:
@@ -110,6 +115,7 @@ def _parsed(row: dict[str, Any], schema: TableSchema) -> dict[str, Any]:
 READERS: Final[Mapping[str, Callable[[wt.Table, Request], list[dict[str, Any]]]]] = {
     "scan": lambda table, _: _scanned(table),
     "columns and condition": _some,
+    "condition on values": _of_values,
     "time travel": _past,
     "lookup": _looked_up,
     "lookup session": _by_session,

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Final
 
 from tests.pairs.covering import Choice
-from tests.pairs.dimensions import FOLLOWERS, OF_SPARK
+from tests.pairs.dimensions import DIMENSIONS, FOLLOWERS, OF_SPARK
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def _has(of: tuple[str, tuple[str, ...]], choice: Choice) -> bool:
 _UNDER_BARRIERS: Final = ("barrier", ("barriers", "staged", "later"))
 _SPARK_WRITES: Final = ("client", OF_SPARK["client"])
 _VECTORS: Final = ("vectors", ("32 bits", "64 bits"))
+_APPEND: Final = ("engine", ("append",))
+_KEYED: Final = ("engine", tuple(name for name in DIMENSIONS["engine"] if name != "append"))
 _POSTPONED: Final = ("bucket", ("postponed",))
 _NO_DELETES: Final = ("partial-update", "partial-update by order", "aggregation", "first-row")
 REFUSED: Final = (
@@ -118,7 +120,7 @@ REFUSED: Final = (
         "a -D means nothing there",
     ),
     Rule(
-        ("bucket", ("one", "three", "dynamic", "postponed")),
+        ("bucket", ("one", "three", "dynamic", "postponed", "free")),
         ("removal", ("partition",)),
         "InvalidError",
         "the table has no partitions",
@@ -158,6 +160,44 @@ REFUSED: Final = (
         ("history", ("rescale",)),
         "UnsupportedError",
         "decision 0092: a partition keeps its number of buckets",
+    ),
+    Rule(
+        _APPEND,
+        ("producer", ("input", "lookup", "full-compaction")),
+        "UnsupportedError",
+        "append_rules.py: no row replaces another, so what was appended is the changelog",
+    ),
+    Rule(
+        _APPEND,
+        _UNDER_BARRIERS,
+        "UnsupportedError",
+        "append_rules.py: numbers of records say what came before a barrier",
+    ),
+    Rule(_APPEND, _POSTPONED, "UnsupportedError", "decision 0092: a key says where rows go"),
+    Rule(
+        _APPEND,
+        ("removal", ("records", "delete keys")),
+        "InvalidError UnsupportedError",
+        "no row is found by a key",
+    ),
+    Rule(_APPEND, ("history", ("rescale",)), "UnsupportedError", "no key says where a row goes"),
+    Rule(
+        _KEYED,
+        ("compaction", ("sorted",)),
+        "UnsupportedError",
+        "a table with a key is sorted by it",
+    ),
+    Rule(
+        ("bucket", ("one", "three", "partitions")),
+        ("compaction", ("sorted",)),
+        "UnsupportedError",
+        "the rows of a bucket keep the order of their writers",
+    ),
+    Rule(
+        _KEYED,
+        ("removal", ("update rows",)),
+        "UnsupportedError",
+        "operations/writes/update.py: rows with the key replace those of a table",
     ),
 )
 APART: Final = (
@@ -264,13 +304,72 @@ APART: Final = (
         "the consumer of main does not go on in a branch",
     ),
     Rule(
+        _APPEND,
+        (
+            "reader",
+            ("lookup", "lookup session", "lookup join", "explain", "spark lookup join"),
+        ),
+        "",
+        "no row is found by a key: refused (tests/append/test_writing.py, tests/spark/writing)",
+    ),
+    Rule(
+        _APPEND,
+        ("bucket", ("dynamic",)),
+        "",
+        "bucket = -1 is another thing there: free",
+    ),
+    Rule(
+        _KEYED,
+        ("bucket", ("free", "free partitions")),
+        "",
+        "bucket = -1 is another thing there: dynamic",
+    ),
+    Rule(
+        _APPEND,
+        ("removal", ("delete",)),
+        "",
+        "no record removes a row there: delete rows",
+    ),
+    Rule(
+        _KEYED,
+        ("removal", ("delete rows",)),
+        "",
+        "a condition on values removes rows by records there: delete",
+    ),
+    Rule(
+        ("reader", FOLLOWERS),
+        ("removal", ("delete rows", "update rows")),
+        "",
+        "Table.delete: readers of changes do not see an overwrite",
+    ),
+    Rule(
         _POSTPONED,
         ("reader", FOLLOWERS),
         "",
         "changes need a changelog producer there, which is a third value (tests/postponed follows such tables)",
     ),
 )
-RULES: Final = REFUSED + APART
+# What needs a table with a primary key, and what needs one without: so do two of them that exclude each other's.
+_NEEDS_A_KEY: Final = {
+    "producer": ("input", "lookup", "full-compaction"),
+    "barrier": ("barriers", "staged", "later"),
+    "bucket": ("postponed", "dynamic"),
+    "removal": ("records", "delete", "delete keys"),
+    "history": ("rescale",),
+    "reader": ("lookup", "lookup session", "lookup join", "explain", "spark lookup join"),
+}
+_NEEDS_NO_KEY: Final = {
+    "compaction": ("sorted",),
+    "bucket": ("free", "free partitions"),
+    "removal": ("delete rows", "update rows"),
+}
+_OF_DIFFERENT_TABLES: Final = tuple(
+    Rule(free, keyed, "", "one needs a table with a primary key, the other one without")
+    for free in _NEEDS_NO_KEY.items()
+    for keyed in _NEEDS_A_KEY.items()
+    if free[0] != keyed[0]
+)
+RULES: Final = REFUSED + APART + _OF_DIFFERENT_TABLES
 
 
 @cache

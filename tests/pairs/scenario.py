@@ -10,12 +10,12 @@ from typing import Final
 
 from tests.pairs.compared import check_rows
 from tests.pairs.dimensions import FOLLOWERS, OF_SPARK
-from tests.pairs.drawn_rows import KEY, KEYS
+from tests.pairs.drawn_rows import KEY, KEYS, condition_on_values
 from tests.pairs.environments import in_a_new_process, of_life, read_in
 from tests.pairs.followed import Followed
 from tests.pairs.life import Life
 from tests.pairs.other_clients import NOBODY, Others
-from tests.pairs.reading import Request
+from tests.pairs.reading import CONDITION, Request
 from tests.pairs.steps import due
 from tests.support.models.model import Row
 from tests.support.models.random_table import texts
@@ -84,9 +84,11 @@ def _due(life: Life, *, at_end: bool) -> list[str]:
 def _asked(life: Life, reader: str) -> tuple[Request, list[Row]]:
     """What the reader is asked for, and what it must say."""
     table, rows = life.table, life.model.rows()
-    columns, snapshot, barrier = ["k", "c", "a"], None, None
+    columns, snapshot, barrier, condition = ["k", "c", "a"], None, None, CONDITION
     if reader in ("columns and condition", "spark condition"):
         rows = [{name: row[name] for name in columns} for row in rows if row["k"] == 1]
+    elif reader == "condition on values":
+        condition, rows = condition_on_values(life.rng, life.names, rows)
     elif reader == "time travel" or (reader == "spark source" and life.rng.random() < 0.5):
         snapshot = life.rng.choice([one.id for one in table.snapshots()])
         rows = life.past[snapshot].then.rows()
@@ -96,7 +98,7 @@ def _asked(life: Life, reader: str) -> tuple[Request, list[Row]]:
         rows = life.at_barriers[barrier][1].rows()
     path = table._paths.shared_root
     keys = [{name: key[name] for name in KEY} for key in KEYS]
-    return Request(reader, path, table.branch, keys, columns, snapshot, barrier), rows
+    return Request(reader, path, table.branch, keys, columns, snapshot, barrier, condition), rows
 
 
 @contextmanager

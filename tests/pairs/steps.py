@@ -11,7 +11,8 @@ import widetable as wt
 from tests.pairs.compared import check_rows
 from tests.pairs.drawn_rows import KEY
 from tests.pairs.life import BRANCH, Life, Past
-from tests.support.models.model import Model, Row
+from tests.support.models.append_model import AppendModel, RowsModel, model_of
+from tests.support.models.model import Row
 from tests.support.models.random_table import rows_of, texts
 
 Step = Callable[[Life], None]
@@ -61,6 +62,10 @@ def compact_fully(life: Life) -> None:
     life.table.compact(full=True)
 
 
+def sort(life: Life) -> None:
+    life.table.sort_compact(["k", life.names.of["c"]], life.rng.choice(["linear", "zorder"]))
+
+
 # Removal
 
 
@@ -82,6 +87,29 @@ def _can_go(life: Life, row: Row) -> bool:
     return life.row["engine"] != "groups that remove" or row["s"] is not None
 
 
+def delete_rows(life: Life) -> None:
+    gone = [row for row in life.model.rows() if _is_meant(life, row)]
+    assert life.table.delete(_meant(life)).rows == len(gone)
+    life.model.forget(gone)
+
+
+def update_rows(life: Life) -> None:
+    values = {life.names.of["a"]: life.rng.choice([None, 7])}
+    done = life.table.update(_meant(life), values)
+    assert isinstance(life.model, AppendModel)
+    assert done.rows == sum(_is_meant(life, row) for row in life.model.rows())
+    life.model.update(lambda row: _is_meant(life, row), values)
+
+
+def _meant(life: Life) -> str:
+    """A condition on a value, which an index may answer."""
+    return f"{life.names.of['c']} = 1 or k = 0"
+
+
+def _is_meant(life: Life, row: Row) -> bool:
+    return bool(row[life.names.of["c"]] == 1 or row["k"] == 0)
+
+
 def rewrite(life: Life) -> None:
     life.table.delete("k = 1", rewrite=True)
     life.model.forget([row for row in life.model.rows() if row["k"] == 1])
@@ -89,7 +117,7 @@ def rewrite(life: Life) -> None:
 
 def drop_partition(life: Life) -> None:
     life.table.drop_partitions([{"p": 1}])
-    life.model.forget([{"p": 1, "k": k} for k in (0, 1)])
+    life.model.forget([row for row in life.model.rows() if row["p"] == 1])
 
 
 # Columns
@@ -156,10 +184,10 @@ def branch_of_a_tag(life: Life) -> None:
 
 def empty_branch(life: Life) -> None:
     life.table.create_branch(BRANCH)
-    _on(life, life.catalog.table(f"{life.name}$branch_{BRANCH}"), Model(life.table.schema))
+    _on(life, life.catalog.table(f"{life.name}$branch_{BRANCH}"), model_of(life.table.schema))
 
 
-def _on(life: Life, branch: wt.Table, model: Model) -> dict[int, Past]:
+def _on(life: Life, branch: wt.Table, model: RowsModel) -> dict[int, Past]:
     """One write on a branch, which is read at the end. What its snapshots held, where it made several."""
     here = dict(vars(life))
     life.table, life.model, life.name = branch, model, f"{life.name}$branch_{BRANCH}"
@@ -231,10 +259,13 @@ def maintain(life: Life) -> None:
 _COMPACTIONS: Final[Mapping[str, Sequence[Step]]] = {
     "by a job": (compact, compact),
     "full": (compact_fully,),
+    "sorted": (sort, sort),
 }
 _STEPS: Final[Mapping[str, Step]] = {
     "delete": delete,
     "delete keys": delete_keys,
+    "delete rows": delete_rows,
+    "update rows": update_rows,
     "rewrite": rewrite,
     "partition": drop_partition,
     "add": add,

@@ -20,7 +20,14 @@ _QUICK = {
     **DIMENSIONS,
     "client": ("none",),
     "environment": ("plain", "another zone"),
-    "reader": ("scan", "columns and condition", "time travel", "lookup", "follow"),
+    "reader": (
+        "scan",
+        "columns and condition",
+        "condition on values",
+        "time travel",
+        "lookup",
+        "follow",
+    ),
 }
 _MOST = 8
 _ARRAYS = 3

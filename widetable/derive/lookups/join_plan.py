@@ -10,7 +10,8 @@ The columns of the dim that `on` names decide how its rows are found, and how ma
     the columns of an index (option index.<columns>)    many, by the index, at the snapshot that the index fits
 
 Raises InvalidError for arguments of a wrong type, names that clash, key columns whose types a write would not cast to
-the dim's, and an `on` that is none of the three; NotFoundError for missing columns.
+the dim's, and an `on` that is none of the three; NotFoundError for missing columns; UnsupportedError for a dim without
+a primary key, or with one that lacks its partition columns.
 
     dim: partitioned by p, primary key p, a, b, c, bucket key a
     on c, b, a, p           whole key        looked up as p, a, b, c, whatever the order of `on`
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import mapping, names, refused, text
 from widetable.derive.changes.join_partitions import JoinPartitions, parse_partitions
 from widetable.derive.joins.joined_plan import key_prefixes
@@ -106,6 +108,7 @@ def plan_join(
     left: pa.Schema, dim: TableSchema, given: JoinArguments, same_name: SameName = str
 ) -> JoinPlan:
     """Check the arguments and plan the join."""
+    accept(dim, Use.LOOK_UP)
     how = _one_of(given.how, "how", (LEFT, INNER))
     prefix = text(given.prefix, "prefix")
     partitions = parse_partitions(given.partitions, dim)

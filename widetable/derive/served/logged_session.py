@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from widetable.acceptance.acceptance import Use, accept
 from widetable.derive.served.served_log import ServedLog
 from widetable.derive.served.served_table import made_log
 from widetable.operations.handle.open_table import OpenTable
@@ -51,7 +52,7 @@ def lookup_session(
     InvalidError
         `served_log` is no log, or has a column of another type.
     UnsupportedError
-        The table has an option that changes its rows and that this version does not honour.
+        The table has no primary key, or an option that changes its rows and that this version does not honour.
 
     Examples
     --------
@@ -59,5 +60,6 @@ def lookup_session(
     ...     session.lookup([1]).to_pylist()
     [{'city': 'Oslo'}]
     """
+    accept(table.schema, Use.LOOK_UP)
     log = None if served_log is None else ServedLog(made_log(table, served_log), table)
     return LookupSession(table, columns, snapshot_id, log)
