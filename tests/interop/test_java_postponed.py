@@ -53,6 +53,11 @@ def test_records_of_both_are_placed_in_the_order_of_commits(
         else:
             table.write(data)
         rows |= {(int(str(row["p"])), int(str(row["k"]))): row for row in records}
+        assert table.audit().findings == ()
+        if engine == "deduplicate" and rng.random() < 0.3:
+            key = rng.choice(sorted(rows))
+            table.delete_keys([dict(zip("pk", key, strict=True))])
+            del rows[key]
         if number % 3 == 2:
             table.compact(full=number % 2 == 0)
             expected = sorted(rows.values(), key=repr)
@@ -63,9 +68,69 @@ def test_records_of_both_are_placed_in_the_order_of_commits(
             for _, (kind, row) in theirs.changes(last):
                 if kind in ("+I", "+U"):
                     folded[row["p"], row["k"]] = row
+                elif kind == "-D":
+                    del folded[row["p"], row["k"]]
             assert folded == rows
     names = [path.name for path in Path(table.path).rglob("bucket-postpone/*")]
     assert all(int(m[1]) < 2**31 for name in names if (m := _NAME.match(name)))
     assert all(map(_NAME.match, names))
     assert {name.rpartition(".")[2] for name in names} == {"parquet", "avro"}
     assert table.audit().findings == ()
+
+
+WAITS = {"postpone.batch-write-fixed-bucket": "false"}
+
+
+def made(folder: Path) -> wt.Table:
+    return wt.Catalog(str(folder)).create_table(
+        "db.t", {"k": "BIGINT", "a": "STRING"}, primary_key=["k"], options={"bucket": "-2"}
+    )
+
+
+def rows_of(*keys: int, value: str = "theirs") -> pa.Table:
+    schema = pa.schema([pa.field("k", pa.int64(), nullable=False), ("a", pa.string())])
+    return pa.table({"k": list(keys), "a": [value] * len(keys)}, schema)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_record_of_java_conflicts_wherever_it_lies_in_its_file(
+    tmp_path: Path, java: JavaProcess, is_there: bool
+) -> None:
+    """Java writes such rows as they come, so the first and the last key of a file are no bounds."""
+    table = made(tmp_path)
+    table.write(rows_of(1, 2, 3, value="ours"))
+    table.compact()
+    theirs = JavaTable(java, Path(table.path))
+    if is_there:
+        theirs.write(rows_of(2, 3, 1, 2), options=WAITS)
+    read = table.snapshots()[-1].id
+    if not is_there:
+        theirs.write(rows_of(2, 3, 1, 2), options=WAITS)
+    for key in (1, 3):
+        with table.new_writer(["k", "a"]) as writer:
+            writer.write(rows_of(key, value="ours"))
+            messages = writer.finish()
+        with pytest.raises(wt.ConflictError, match="1 key of this commit"):
+            table.commit_append(messages, read_snapshot=read)
+        table.discard(messages)
+    table.delete("a = 'theirs' and k <> 2")
+    table.compact()
+    assert table.scan().to_arrow().to_pylist() == [{"k": 2, "a": "theirs"}]
+
+
+def test_a_damaged_file_of_java_is_repaired(tmp_path: Path, java: JavaProcess) -> None:
+    table = made(tmp_path)
+    theirs = JavaTable(java, Path(table.path))
+    theirs.write(rows_of(3, 1), options=WAITS)
+    [avro] = Path(table.path).rglob("bucket-postpone/*.avro")
+    table.write(rows_of(1, value="ours"))
+    theirs.write(rows_of(4), options=WAITS)
+    avro.write_bytes(avro.read_bytes()[:-1])
+    with pytest.raises(wt.DamagedError, match=avro.name):
+        table.compact()
+    [file] = table.repair().files
+    assert (file.damage.path, file.kept_rows, file.lost_rows) == (str(avro), 0, 2)
+    table.compact()
+    expected = [{"k": 1, "a": "ours"}, {"k": 4, "a": "theirs"}]
+    assert sorted(theirs.read().to_pylist(), key=repr) == sorted(expected, key=repr)
+    assert table.doctor(deep=True).ok

@@ -111,6 +111,7 @@ def check_tiles(schema: TableSchema) -> None:
     if fine is None:
         return
     table_root("", fine, f"option {key!r}")
+    _check_rows_do_not_wait(schema, "tiles of another table")
     needs = {
         f"{opt.MERGE_ENGINE.key} = aggregation": unchecked_engine(options).origin
         is RowOrigin.FUNCTIONS,
@@ -134,6 +135,7 @@ def check_joined_rows(schema: TableSchema) -> None:
     options = schema.typed_options
     if options.get(join_options.LEFT) is None:
         return
+    _check_rows_do_not_wait(schema, "a join")
     is_plain = {
         opt.MERGE_ENGINE.key: unchecked_engine(options).origin is RowOrigin.LAST,
         opt.SEQUENCE_FIELD.key: not options.get(opt.SEQUENCE_FIELD),
@@ -148,6 +150,17 @@ def check_joined_rows(schema: TableSchema) -> None:
                 expected="a table in which the last row of a key wins and deletes take effect",
                 action="Remove the option.",
             )
+
+
+def _check_rows_do_not_wait(schema: TableSchema, content: str) -> None:
+    """Refuse postponed buckets where rows are derived by rounds: a round must see the rows of the round before."""
+    if schema.postpones_buckets:
+        raise UnsupportedError(
+            f"option {opt.BUCKET.key!r}",
+            found=f"-2 (postponed buckets) in a table that holds {content}",
+            expected="a fixed number of buckets: rows are read when they are committed",
+            action="Set another number of buckets.",
+        )
 
 
 def check_stands_alone(schema: TableSchema, path: str) -> None:

@@ -179,7 +179,8 @@ def is_known(key: str) -> bool:
 
 # Alternatives to changing an immutable option, other than a new table.
 _OTHER_WAYS: Final = {
-    BUCKET.key: "Rescale the table: Table.rescale, or widetable rescale PATH BUCKETS.",
+    BUCKET.key: "From one fixed number to another, rescale the table: Table.rescale, or widetable rescale PATH "
+    "BUCKETS. Else create a new table with the other value and copy the rows.",
     BARRIER_INTERVAL.key: "Create a table with the other value, and write the rows of this one to it with "
     "Catalog.writer, as one barrier: docs/consistency.md, 'Another interval', has the program.",
 }

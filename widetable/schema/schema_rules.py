@@ -33,6 +33,10 @@ from widetable.storage.paths import partition_directory
 
 # Spark compares names without their case.
 _RESERVED: Final = frozenset(name.lower() for name in RESERVED_NAMES)
+_WITHOUT_A_NUMBER: Final = {
+    -1: "dynamic buckets, which grow by themselves",
+    -2: "postponed buckets: a partition keeps the number that its first rows got",
+}
 
 
 def check_texts(schema: TableSchema) -> None:
@@ -138,16 +142,24 @@ def check_fixed_buckets(schema: TableSchema, count: int | None = None) -> None:
     A fixed number, 1 or more, is accepted; -1 (dynamic), -2 (postponed) and other values are not. count: the number of
     a file; None: the table's.
     """
-    if (schema.num_buckets if count is None else count) < 1:
-        absent = f"no such option, which is {schema.num_buckets}"
-        value = schema.options.get(opt.BUCKET.key, absent) if count is None else count
-        raise UnsupportedError(
-            f"option {opt.BUCKET.key!r}",
-            found=f"{value} (dynamic or postponed buckets, where any bucket may have a key)",
-            expected="a fixed number, 1 or more",
-            action="Use another client, or read without naming keys. If only widetable wrote the table, before it "
-            "recorded this option: Catalog.alter_table(name, set_options={'bucket': '1'}).",
+    number = schema.num_buckets if count is None else count
+    if number >= 1:
+        return
+    meaning = _WITHOUT_A_NUMBER.get(number, "no number of buckets")
+    actual = f"{number} ({meaning})"
+    action = "For another number of buckets, create a table with it and copy the rows."
+    if count is None and opt.BUCKET.key not in schema.options:
+        actual = f"no such option, which is {actual}"
+        action += (
+            " If only widetable wrote the table, before it recorded this option: "
+            "Catalog.alter_table(name, set_options={'bucket': '1'})."
         )
+    raise UnsupportedError(
+        f"option {opt.BUCKET.key!r}",
+        found=actual,
+        expected="a fixed number, 1 or more",
+        action=action,
+    )
 
 
 def check_bucket_number(schema: TableSchema) -> None:

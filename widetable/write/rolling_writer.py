@@ -20,7 +20,7 @@ from widetable.format.parquet_layout import WIDE_COLUMNS, page_bytes
 from widetable.format.row_budget import memory_bytes, pieces
 from widetable.schema import options as opt
 from widetable.storage.memory_pool import release_unused_memory
-from widetable.storage.paths import new_file_name
+from widetable.storage.paths import new_file_name, prefix_of
 from widetable.write.cache_writer import CacheWriter, CacheWriters
 from widetable.write.discard import discard_files
 from widetable.write.table_state import TableState
@@ -65,11 +65,14 @@ class RollingWriter:
     def in_place_of(
         state: TableState, bucket: BucketId, file: DataFileMeta, columns: Sequence[str]
     ) -> RollingWriter:
-        """Create a writer for some of the rows of a file, with its level and source. columns: those of the file."""
+        """Create a writer for some of the rows of a file, with its level, source and prefix. columns: those of it."""
         is_wide = file.level > 0 and state.has_wide_files
         source = FILE_SOURCE_APPEND if file.file_source is None else file.file_source
         names = state.schema.names if is_wide else columns
-        return RollingWriter(state, bucket, names, level=file.level, file_source=source)
+        prefix = prefix_of(file.file_name)
+        return RollingWriter(
+            state, bucket, names, level=file.level, file_source=source, prefix=prefix
+        )
 
     def write(self, row_batch: pa.RecordBatch) -> None:
         """Add rows whose keys come after all that were written.

@@ -7,6 +7,7 @@ On disk: never change (docs/decisions/0004-sequence-numbers.md, 0005-commits-rem
                              its time in epoch millis, its digest or null]; the user that committed last at the end
     widetable.digest       = the digest of this snapshot's own commit; absent without one
     widetable.columns      = which columns were written (`committed_columns`)
+    widetable.placed-rows  = in a compaction that brought rows whose buckets were postponed into buckets: how many
     widetable.rescaled     = in an overwrite that moved rows to other buckets and changed none: how many buckets
     widetable.went-back-to = in an overwrite that restored the rows of an older snapshot: the id of that snapshot
     widetable.sorted       = in a compaction that sorted a partition of an append table: by what (`sort_compact`)
@@ -53,6 +54,7 @@ FILES: Final = "widetable.files"
 RETRIES: Final = "widetable.retries"
 COMMIT_MILLIS: Final = "widetable.commit-millis"
 EXPIRED_ROWS: Final = "widetable.expired-rows"
+PLACED_ROWS: Final = "widetable.placed-rows"
 RESCALED: Final = "widetable.rescaled"
 RESTORED_FROM: Final = "widetable.went-back-to"
 COLUMNS: Final = "widetable.columns"
@@ -71,6 +73,7 @@ OWN_PROPERTIES: Final = frozenset(
         COMMIT_MILLIS,
         UNCOMPACTED,
         EXPIRED_ROWS,
+        PLACED_ROWS,
         RESCALED,
         RESTORED_FROM,
         COLUMNS,

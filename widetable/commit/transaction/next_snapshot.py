@@ -21,6 +21,7 @@ from widetable.commit.snapshots.committed import (
     COMMIT_MILLIS,
     EXPIRED_ROWS,
     FILES,
+    PLACED_ROWS,
     RESCALED,
     RESTORED_FROM,
     RETRIES,
@@ -40,6 +41,7 @@ from widetable.commit.transaction.commit_identity import Identity
 from widetable.commit.transaction.commit_request import (
     Append,
     CommitRequest,
+    Compact,
     FileChanges,
     Restore,
     Rewrite,
@@ -48,6 +50,7 @@ from widetable.commit.transaction.table_head import HeadState
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import Snapshot
 from widetable.schema.retention_options import COMMIT_USER_RETENTION
+from widetable.storage.paths import POSTPONED
 
 WRITER_VERSION: Final = "widetable"
 
@@ -177,10 +180,12 @@ def _own_commit(by: Identity, id: int, time_millis: int) -> LastCommit | None:
 def _row_properties(
     request: CommitRequest, changes: FileChanges, retries: int, took_millis: int
 ) -> dict[str, str]:
-    """Return the properties of added rows and cost, of expired rows, and of a rescaling or a rollback."""
+    """Return the properties of added rows and cost, of expired or placed rows, and of a rescaling or a rollback."""
     rows = sum(message.expired_rows for message in changes.messages)
     expired = {EXPIRED_ROWS: str(rows)} if rows else {}
     match request:
+        case Compact() if any(each.bucket_id.number == POSTPONED for each in changes.messages):
+            special = {PLACED_ROWS: str(_rows(changes.adds))}
         case Rewrite(rescaled=int(count)):
             special = {RESCALED: str(count)}
         case Restore(target=Snapshot(id=id)):

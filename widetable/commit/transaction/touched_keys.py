@@ -9,8 +9,13 @@ needs no changelog, and includes the rows at level 0. A key that was written wit
     append or overwrite of any client                   those that it added and deleted; of an overwrite also those in
                                                         which it marks other rows as deleted, as a rollback does
     our rescaling                                       none
-    our compaction                                      none; all that it read if rows had expired
-    compaction of another client                        none; all if the table's rows can expire
+    our compaction                                      none; all that it read or wrote if rows had expired, or if it
+                                                        brought postponed rows into buckets
+    compaction of another client                        none; all if the table's rows can expire, or are postponed
+
+Rows that wait for a bucket are in no row that is read, so the compaction that places them touches their keys, and the
+append does not. A commit that was computed from a snapshot is another case (`waiting`): the rows that wait there are
+older than its own, and are placed before them.
 
 Raises NotFoundError for a snapshot of the range that has expired, and the errors of reading manifests and data files.
 """
@@ -18,13 +23,13 @@ Raises NotFoundError for a snapshot of the range that has expired, and the error
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from widetable.commit.snapshots.committed import EXPIRED_ROWS, RESCALED, ROWS
+from widetable.commit.snapshots.committed import EXPIRED_ROWS, PLACED_ROWS, RESCALED, ROWS
 from widetable.commit.snapshots.live_files import LiveFiles
 from widetable.commit.snapshots.schema_store import SchemaStore
 from widetable.commit.snapshots.snapshot_store import SnapshotStore
@@ -47,7 +52,11 @@ from widetable.messages.counted import counted
 from widetable.messages.error_code import ErrorCode
 from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import VALUE_KIND
+from widetable.storage.paths import POSTPONED
 from widetable.write.table_state import TableState
+
+_ROWS_CHANGED: Final = frozenset([EXPIRED_ROWS, PLACED_ROWS])
+_POSTPONED: Final = frozenset([POSTPONED])
 
 TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
 
@@ -58,13 +67,19 @@ def touched_files(
     after_id: int,
     until_id: int,
     but_user: str | None = None,
+    *,
+    waiting: bool = False,
 ) -> TouchedFiles:
     """Return the distinct data files whose keys were written by snapshots after `after_id` up to `until_id`.
 
-    but_user: a commit user whose commits are left out.
+    but_user: a commit user whose commits are left out. waiting: files of rows that wait for a bucket count, also those
+    that waited at `after_id`.
     """
     snapshots = SnapshotStore(state.file_io, state.paths)
     by_bucket: dict[BucketId, dict[str, DataFileMeta]] = {}
+    if waiting and state.schema.postpones_buckets and after_id > 0:
+        for entry in live_files.live_entries(snapshots.load(after_id), None, _POSTPONED):
+            by_bucket.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
     for id in range(after_id + 1, until_id + 1):
         snapshot = snapshots.load(id)
         if snapshot.commit_user == but_user or not touches_rows(snapshot, state):
@@ -73,19 +88,23 @@ def touched_files(
         if snapshot.commit_kind == COMMIT_KIND_OVERWRITE and id > 1:
             entries = [*entries, *live_files.remarked_entries(snapshots.load(id - 1), snapshot)]
         for entry in entries:
-            by_bucket.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
+            if waiting or entry.bucket != POSTPONED:
+                by_bucket.setdefault(entry.bucket_id, {})[entry.file.file_name] = entry.file
     return {bucket: tuple(files.values()) for bucket, files in by_bucket.items()}
 
 
 def touches_rows(snapshot: Snapshot, state: TableState) -> bool:
-    """Return whether a snapshot may change rows of the table. A compaction does if rows expired, which ours record."""
+    """Return whether a snapshot may change rows of the table. A compaction does if rows expired or were brought into
+    buckets, which ours record.
+    """
     if RESCALED in snapshot.properties or snapshot.commit_kind == COMMIT_KIND_ANALYZE:
         return False
     if snapshot.commit_kind != COMMIT_KIND_COMPACT:
         return True
     if ROWS in snapshot.properties:
-        return EXPIRED_ROWS in snapshot.properties
-    return expires_records(state.schema_of(snapshot.schema_id))
+        return not _ROWS_CHANGED.isdisjoint(snapshot.properties)
+    schema = state.schema_of(snapshot.schema_id)
+    return expires_records(schema) or schema.postpones_buckets
 
 
 def touched_groups(state: TableState, touched: TouchedFiles) -> list[TouchedFiles]:
@@ -130,8 +149,10 @@ def sorted_keys(keys: pa.Table) -> pa.RecordBatch:
 
 
 def touched_near(state: TableState, touched: TouchedFiles, bucket: BucketId) -> TouchedFiles:
-    """Return the files that may have keys of a bucket: its own, and if it may have been rescaled, its partition's."""
-    if touched and _is_ever_rescaled(state):
+    """Return the files that may have keys of a bucket: its own, and its partition's if it may have been rescaled, or if
+    its rows may wait for it.
+    """
+    if touched and (state.schema.postpones_buckets or _is_ever_rescaled(state)):
         return {one: each for one, each in touched.items() if one.partition == bucket.partition}
     return {bucket: touched[bucket]} if bucket in touched else {}
 
@@ -152,8 +173,14 @@ def touched_among(
     for bucket, members in files.items():
         if not (keys.num_rows and members):
             continue
-        bounds = bounds_of_files(members, state.schema)
-        near = [members[share.place] for share in bounds.shares(keys)]
+        near = list(members)
+        if (
+            bucket.number != POSTPONED
+        ):  # other clients write those unsorted, so the bounds may be wrong
+            near = [
+                members[share.place]
+                for share in bounds_of_files(members, state.schema).shares(keys)
+            ]
         if retracted:
             near = [file for file in near if file.delete_row_count != 0]
         if near:
@@ -186,7 +213,8 @@ class Untouched:
                 action="Pass the snapshot that the rows were computed from.",
             )
         after_id = max(read_id, self._checked_id)
-        files = touched_files(state, live_files, after_id, latest_id, append.header.by.user)
+        user = append.header.by.user
+        files = touched_files(state, live_files, after_id, latest_id, user, waiting=True)
         count, retracted = 0, append.barrier is not None
         for message in append.changes.messages:
             near = touched_near(state, files, message.bucket_id)

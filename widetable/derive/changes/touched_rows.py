@@ -28,6 +28,7 @@ from widetable.operations.queries.requested_keys import request_keys
 from widetable.operations.writes.table_commit import append_messages, discard
 from widetable.operations.writes.table_write import any_writer
 from widetable.write.commit_message import CommitMessage
+from widetable.write.places import CountedBuckets
 
 _TRIES: Final = 8
 
@@ -42,7 +43,7 @@ def untouched_rows(
     """
     committer, state = table._committer, table._state()
     until_id = until_id or committer.snapshots.latest_id() or read_id
-    files = touched_files(state, committer.live_files, read_id, until_id, but_user)
+    files = touched_files(state, committer.live_files, read_id, until_id, but_user, waiting=True)
     if not files or not rows.num_rows:
         return rows
     return rows.filter(pa.array(~are_in(table, rows, files)))
@@ -54,7 +55,9 @@ def are_in(
     """Return bool[n]: the rows whose keys are in one of these files; with `retracted`, in a retraction there."""
     state = table._state()
     schema = state.schema
-    request = request_keys(key_rows(rows.select(list(schema.primary_keys)), schema), schema)
+    whole_partitions = CountedBuckets(schema, lambda _: 1) if schema.postpones_buckets else None
+    keys = key_rows(rows.select(list(schema.primary_keys)), schema)
+    request = request_keys(keys, schema, whole_partitions)
     is_touched = np.zeros(request.keys.num_rows, np.bool_)
     starts = request.starts
     for bucket, first, end in zip(request.buckets, starts[:-1], starts[1:], strict=True):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from widetable.derive.samples.sample_rule import SampleRule
 from widetable.derive.versions.event_groups import time_units
-from widetable.errors import InvalidError
+from widetable.errors import InvalidError, UnsupportedError
 from widetable.schema import retention_options as retention
 from widetable.schema.table_schema import ROW_KIND_COLUMN, TableSchema
 
@@ -155,6 +155,13 @@ def _check_negatives(column: str, fields: Iterable[pa.Field]) -> None:
 
 
 def _check_table(schema: TableSchema) -> None:
+    if schema.postpones_buckets:
+        raise UnsupportedError(
+            "the table of the samples",
+            found="bucket = -2 (postponed buckets): rows are read some time after their commit and its watermark",
+            expected="a table whose rows are read when they are committed, so that samples follow from the commits",
+            action="Take the samples from a table with a fixed number of buckets.",
+        )
     expires = retention.RECORD_LEVEL_EXPIRE_TIME
     if schema.typed_options.get(expires) is not None:
         raise InvalidError(

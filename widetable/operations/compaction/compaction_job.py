@@ -214,7 +214,7 @@ class CompactionJob:
             plan = self._plan(bucket, [entry.file for entry in members], scope)
             if not plan:
                 continue
-            quarantined = QUARANTINED_BUCKETS.find(self.state, bucket, plan)
+            quarantined = QUARANTINED_BUCKETS.find(self.state, bucket, names_of(plan))
             if quarantined is None:
                 yield BucketWork(bucket, members[0].total_buckets, plan)
             else:
@@ -249,7 +249,8 @@ class CompactionJob:
                 self._group_began = time.monotonic()
 
     def _quarantine(self, work: BucketWork, error: BucketError) -> None:
-        self.quarantined.append(QUARANTINED_BUCKETS.note(self.state, work.bucket, work.plan, error))
+        names = names_of(work.plan)
+        self.quarantined.append(QUARANTINED_BUCKETS.note(self.state, work.bucket, names, error))
 
     def _lose_input(self, work: BucketWork, gone: NotFoundError) -> None:
         """Note that an input file has expired after a faster compactor replaced it. If planned again, it is missing."""

@@ -22,11 +22,16 @@ from typing import Final
 
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
-from widetable.errors import ConflictError, DamagedError, InvalidError
+from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.bucket_id import BucketId
+from widetable.format.damaged_file import missing_file
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.moved_rows import placed_at_last
-from widetable.operations.compaction.quarantined_buckets import BucketError
+from widetable.operations.compaction.quarantined_buckets import (
+    QUARANTINED_BUCKETS,
+    BucketError,
+    is_of_bucket,
+)
 from widetable.operations.handle.newest_snapshot import newest_files
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
@@ -55,10 +60,18 @@ def placed_rows(state: TableState, committer: Committer) -> PlacedRows:
         return done
     _, entries = newest_files(committer)
     for partition in dict.fromkeys(e.partition for e in entries if e.bucket == POSTPONED):
+        bucket = BucketId(partition, POSTPONED)
+        names = [each.file.file_name for each in entries if each.bucket_id == bucket]
+        quarantined = QUARANTINED_BUCKETS.find(state, bucket, names)
+        if quarantined is not None:
+            done.damage.append(quarantined.error)
+            continue
         try:
             commit = _placed_partition(state, committer, partition)
         except (DamagedError, InvalidError) as error:
-            done.damage.append(error)
+            if not is_of_bucket(state, error):
+                raise
+            done.damage.append(QUARANTINED_BUCKETS.note(state, bucket, names, error).error)
             continue
         if commit is not None:
             done.commits.append(commit)
@@ -69,29 +82,43 @@ def _placed_partition(
     state: TableState, committer: Committer, partition: bytes
 ) -> CommitResult | None:
     """Commit the postponed rows of a partition; None if it has none any more."""
+    missed: set[str] = set()
     for attempt in range(_MAX_TRIES):
         _, entries = newest_files(committer, frozenset([partition]))
         waiting = [entry for entry in entries if entry.bucket == POSTPONED]
         if not waiting:
             return None
-        count = _bucket_count(entries, state.options)
         files = [(entry.bucket_id, entry.file) for entry in waiting]
         numbers = SequenceAllocator(committer.sequence_base())
-        written = placed_at_last(state, count, files, numbers)
-        taken = CommitMessage(
-            *BucketId(partition, POSTPONED),
-            POSTPONED,
-            compact_before=tuple(entry.file for entry in waiting),
-        )
-        given = [replace(each, new_files=(), compact_after=each.new_files) for each in written]
         try:
-            return committer.compact([taken, *given])
+            written = placed_at_last(state, _bucket_count(entries, state.options), files, numbers)
+        except NotFoundError as gone:
+            if not is_of_bucket(state, gone):
+                raise
+            if gone.subject in missed:
+                raise missing_file(state.paths, gone.subject, "the newest snapshot") from gone
+            missed.add(gone.subject)  # else a faster compactor took the file, and it expired
+            continue
+        try:
+            return committer.compact(_messages(waiting, written))
         except ConflictError as lost:
             discard(state, written)
             if attempt == _MAX_TRIES - 1:
                 raise
             _log.info("retrying to place postponed rows of %s: %s", state.paths.root, lost)
     return None
+
+
+def _messages(
+    waiting: Sequence[ManifestEntry], written: Sequence[CommitMessage]
+) -> list[CommitMessage]:
+    """Return the messages of a compaction that takes the files of a partition and adds those with the placed rows."""
+    before = tuple(entry.file for entry in waiting)
+    taken = CommitMessage(*waiting[0].bucket_id, POSTPONED, compact_before=before)
+    return [
+        taken,
+        *(replace(each, new_files=(), compact_after=each.new_files) for each in written),
+    ]
 
 
 def _bucket_count(entries: Sequence[ManifestEntry], options: TableOptions) -> int:

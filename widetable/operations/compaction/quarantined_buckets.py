@@ -17,13 +17,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from widetable.errors import DamagedError, InvalidError, NotFoundError
 from widetable.format.bucket_id import BucketId
-from widetable.lsm.bucket_plan import Plan, names_of
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.runtime.forked_child import SharedByThreads
 from widetable.storage.file_io import FileStatus
@@ -60,7 +59,7 @@ class QuarantinedBucket:
 
 @dataclass(frozen=True)
 class _Noted:
-    """A note. files: those that the error is about, else all of the plan. until_seconds: by `time.monotonic`."""
+    """A note. files: those that the error is about, else all that were read. until_seconds: by `time.monotonic`."""
 
     bucket: QuarantinedBucket
     files: _Statuses
@@ -76,11 +75,14 @@ class QuarantinedBuckets(SharedByThreads):
         self._lock = threading.Lock()
 
     def note(
-        self, table: TableState, bucket: BucketId, plan: Plan, error: BucketError
+        self,
+        table: TableState,
+        bucket: BucketId,
+        file_names: Sequence[str],
+        error: BucketError,
     ) -> QuarantinedBucket:
-        """Remember and log the error that carrying out the plan met."""
-        file_names = names_of(plan)
-        names = [name for name in file_names if name in error.subject] or file_names
+        """Remember and log the error that work on these files met."""
+        names = [name for name in file_names if name in error.subject] or list(file_names)
         subject = (table.named(error) if isinstance(error, InvalidError) else error).subject
         quarantined = QuarantinedBucket(
             type(error), subject, error.found, error.expected, error.action
@@ -106,12 +108,14 @@ class QuarantinedBuckets(SharedByThreads):
         )
         return quarantined
 
-    def find(self, table: TableState, bucket: BucketId, plan: Plan) -> QuarantinedBucket | None:
-        """Return the noted bucket if the plan would meet its error again. It checks the files of the note."""
+    def find(
+        self, table: TableState, bucket: BucketId, file_names: Iterable[str]
+    ) -> QuarantinedBucket | None:
+        """Return the noted bucket if work on these files would meet its error again. It checks those of the note."""
         directory = table.bucket_dir(bucket)
         with self._lock:
             noted = self._noted.get((table.paths.root, directory))
-        if noted is None or not noted.files.keys() <= set(names_of(plan)):
+        if noted is None or not noted.files.keys() <= set(file_names):
             return None
         return noted.bucket if self._is_current(table, directory, noted) else None
 

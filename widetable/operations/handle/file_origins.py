@@ -1,9 +1,10 @@
 """Finds the commits that wrote the rows of a data file, as far as snapshots are kept.
 
 A file that a commit added has the rows of that commit. A file that a compaction wrote has the rows of the bucket's
-files that the same snapshot removed. A file that a rollback restored has the rows of the file that it is a copy of.
-The search begins at the oldest kept snapshot: the commits of files that were live before it are unknown. Raises
-StorageError; a snapshot whose manifests cannot be read hides the commits before it.
+files that the same snapshot removed, and of those that waited for a bucket in its partition. A file that a rollback
+restored has the rows of the file that it is a copy of. The search begins at the oldest kept snapshot: the commits of
+files that were live before it are unknown. Raises StorageError; a snapshot whose manifests cannot be read hides the
+commits before it.
 
     1 APPEND a    2 APPEND b    3 COMPACT a b -> c    4 APPEND d    5 COMPACT c moves to level 5
     a: 1          b: 2          c: 1 2                d: 4          c: 1 2
@@ -25,6 +26,7 @@ from widetable.format.bucket_id import BucketId
 from widetable.format.human_units import time_text
 from widetable.format.manifest_entry import ADD, ManifestEntry
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, COMMIT_KIND_OVERWRITE, Snapshot
+from widetable.storage.paths import POSTPONED
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,9 @@ def _follow(
             by_name[name] = Origin((own,) if is_own else (), is_own, snapshot.id)
             copied[content] = by_name[name]
             continue
-        of_inputs = [by_name.get(input, Origin()) for input in inputs]
+        # Rows whose bucket was postponed come from files without a bucket.
+        waited = gone[BucketId(entry.partition, POSTPONED)]
+        of_inputs = [by_name.get(input, Origin()) for input in inputs | waited]
         commits = {commit for origin in of_inputs for commit in origin.commits}
         ordered = sorted(commits, key=lambda commit: commit.snapshot_id)
         is_complete = all(origin.is_complete for origin in of_inputs)

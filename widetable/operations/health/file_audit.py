@@ -44,6 +44,7 @@ from widetable.operations.health.snapshot_audit import partition_text
 from widetable.read.expired import files_of
 from widetable.schema.row_kind import is_retraction
 from widetable.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
+from widetable.storage.paths import POSTPONED
 from widetable.write.table_state import TableState
 
 # The beginning of a finding that only says that a file's deletes are counted wrong, as pypaimon counts them.
@@ -65,12 +66,11 @@ class FileAudit:
         if identity in self._seen:
             return
         self._seen.add(identity)
-        if entry.bucket < 0 or entry.file.external_path is not None:
-            self._findings.skip("files outside of fixed buckets are not read")
+        if entry.file.external_path is not None:
+            self._findings.skip("files outside of the table are not read")
             return
         self._findings.checked("file")
-        kind = _OneFile if self._table.schema.has_key else _OneAppendedFile
-        one = kind(
+        one = _kind_of(self._table, entry)(
             self._table,
             self._findings,
             entry,
@@ -217,6 +217,17 @@ class _OneFile:
         return next(printed_rows(batch.select(self.table.schema.trimmed_primary_key).slice(row, 1)))
 
 
+class _OneWaitingFile(_OneFile):
+    """Checks a file of rows that wait for a bucket. Clients write them in any order, and without numbers."""
+
+    def run(self) -> None:
+        rows = sum(batch.num_rows for batch in self._batches(self.columns))
+        self.findings.checked("file-meta")
+        if rows != self.entry.file.row_count:
+            recorded = f"{counted(self.entry.file.row_count, 'row')}, as its meta says"
+            self.find("file-meta", recorded, counted(rows, "row"))
+
+
 class _OneAppendedFile(_OneFile):
     """Checks a file of an append table, by the laws of `appended_file`."""
 
@@ -233,6 +244,12 @@ class _OneAppendedFile(_OneFile):
             self.findings.checked("row-bucket", rows)
         for breach in check.breaches():
             self.find(*breach)
+
+
+def _kind_of(table: TableState, entry: ManifestEntry) -> type[_OneFile]:
+    if not table.schema.has_key:
+        return _OneAppendedFile
+    return _OneWaitingFile if entry.bucket == POSTPONED else _OneFile
 
 
 def _fixed(batch: pa.RecordBatch, name: str, kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -99,8 +99,8 @@ def damaged_files(
     errors = (sick.error for sick in QUARANTINED_BUCKETS.of(table))
     met = [error for error in errors if isinstance(error, DamagedError)]
     look = _LiveFileCheck(table, snapshot_id, deep, is_changelog, met)
-    placed = (entry for entry in entries if entry.bucket >= 0 and entry.file.external_path is None)
-    for bucket, members in by_bucket(placed).items():
+    own = (entry for entry in entries if entry.file.external_path is None)
+    for bucket, members in by_bucket(own).items():
         listing = table.file_io.list(table.bucket_dir(bucket))
         sizes = {status.name: status.size_bytes for status in listing}
         missing = [entry for entry in members if entry.file.file_name not in sizes]

@@ -15,14 +15,16 @@ StorageError: a file that the storage refuses to read is not damaged, and nothin
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from widetable.acceptance.acceptance import Use, accept
 from widetable.arguments import flag
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, InvalidError, UnsupportedError
+from widetable.format.manifest_entry import ManifestEntry
+from widetable.format.snapshot import Snapshot
 from widetable.messages.counted import counted
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.handle.compaction_threads import wait_for_compactions
@@ -32,6 +34,7 @@ from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.health.file_damage import Damage, DamagedFile, damaged_files
 from widetable.operations.health.salvage import LostRows, Salvaged, salvage
 from widetable.operations.health.whole_snapshot import whole_snapshot
+from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.table_state import TableState
@@ -154,11 +157,16 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
             by_name = origins(committer)
             names = {entry.file.file_name for entry, _ in damage}
             whole_id = whole_snapshot(table, committer, latest, names, deep=deep)
-            salvaged = _salvaged(table, damage, dry_run=dry_run)
+            replaced = [each.entry for each in damage]
+            if not dry_run:
+                replaced = _replaced(entries, names)
+            salvaged = _salvaged(table, replaced, dry_run=dry_run)
         files = _reported(damage, salvaged, by_name)
         if dry_run:
             return RepairResult(table.paths.root, None, files, whole_id)
-        snapshot_id = _committed(table, committer, _messages(damage, salvaged))
+        waiting = _waiting(entries, {each.partition for each in replaced if _waits(each)})
+        behind = _Behind(committer, _messages(replaced, salvaged), waiting)
+        snapshot_id = _committed(table, behind)
         if snapshot_id is not None:
             _log_lost(files)
             return RepairResult(table.paths.root, snapshot_id, files, whole_id)
@@ -172,43 +180,94 @@ def _repair(table: TableState, committer: Committer, *, deep: bool, dry_run: boo
     return RepairResult(table.paths.root, None, ())
 
 
-def _salvaged(table: TableState, damage: Sequence[Damage], *, dry_run: bool) -> list[Salvaged]:
-    """Salvage each file, in the order of `damage`. If one fails, the new files are removed."""
-    salvaged: list[Salvaged] = []
+def _waits(entry: ManifestEntry) -> bool:
+    return entry.bucket == POSTPONED
+
+
+def _waiting(
+    entries: Iterable[ManifestEntry], partitions: Collection[bytes]
+) -> tuple[ManifestEntry, ...]:
+    """Return the files of rows that wait for a bucket in these partitions, in the order of their commits."""
+    return tuple(each for each in entries if _waits(each) and each.partition in partitions)
+
+
+def _replaced(live: Sequence[ManifestEntry], damaged: Collection[str]) -> list[ManifestEntry]:
+    """Return the files that a repair replaces, in their order: the damaged ones, and the whole files of waiting rows
+    behind them. Their order is that of the commits, so new files must come in the place of the old ones.
+
+        waiting files   a  b (damaged)  c        live after the repair   a  b' c'
+    """
+    replaced, begun = [], set()
+    for entry in live:
+        is_behind = _waits(entry) and entry.partition in begun
+        if is_behind or entry.file.file_name in damaged:
+            replaced.append(entry)
+            if _waits(entry):
+                begun.add(entry.partition)
+    return replaced
+
+
+def _salvaged(
+    table: TableState, entries: Sequence[ManifestEntry], *, dry_run: bool
+) -> dict[str, Salvaged]:
+    """Salvage each file, by name. If one fails, the new files are removed."""
+    salvaged: dict[str, Salvaged] = {}
     try:
-        for one in damage:
-            salvaged.append(salvage(table, one.entry, dry_run=dry_run))
+        for entry in entries:
+            salvaged[entry.file.file_name] = salvage(table, entry, dry_run=dry_run)
     except BaseException:
-        discard(table, _messages(damage[: len(salvaged)], salvaged))
+        discard(table, _messages(entries[: len(salvaged)], salvaged))
         raise
     return salvaged
 
 
-def _messages(damage: Sequence[Damage], salvaged: Sequence[Salvaged]) -> list[CommitMessage]:
-    """Return one message for each damaged file. The commit deletes only these files, so concurrent appends are no
-    conflict; a compaction that has removed one of them is.
+def _messages(
+    entries: Sequence[ManifestEntry], salvaged: Mapping[str, Salvaged]
+) -> list[CommitMessage]:
+    """Return one message for each replaced file. The commit deletes only these files, so concurrent appends are no
+    conflict unless they wait behind them; a compaction that has removed one of them is.
     """
     return [
         CommitMessage(
             *entry.bucket_id,
             entry.total_buckets,
-            new_files=kept.files,
+            new_files=salvaged[entry.file.file_name].files,
             deleted_files=(entry.file,),
         )
-        for (entry, _), kept in zip(damage, salvaged, strict=True)
+        for entry in entries
     ]
 
 
-def _committed(
-    table: TableState, committer: Committer, messages: Sequence[CommitMessage]
-) -> int | None:
+class _Behind(NamedTuple):
+    """The messages of one commit, valid while no more rows wait in the partitions. waiting: what waited there."""
+
+    committer: Committer
+    messages: Sequence[CommitMessage]
+    waiting: tuple[ManifestEntry, ...]
+
+    def follow(self, latest: Snapshot | None) -> Sequence[CommitMessage]:
+        """Return the messages. Raises ConflictError where a file came behind those that are replaced."""
+        partitions = frozenset(each.partition for each in self.waiting)
+        if partitions:
+            live = self.committer.live_files.live_entries(latest, partitions)
+            if _waiting(live, partitions) != self.waiting:
+                raise ConflictError(
+                    "the repair",
+                    found="rows that were committed meanwhile and wait for a bucket",
+                    expected="no rows behind those of a damaged file",
+                    action="Repair again.",
+                )
+        return self.messages
+
+
+def _committed(table: TableState, behind: _Behind) -> int | None:
     """Commit, and return the snapshot id, or None if another commit was faster. The new files stay after an error that
     leaves open whether the commit happened.
     """
     try:
-        return committer.rewrite(lambda _: messages).snapshot_id
+        return behind.committer.rewrite(behind.follow).snapshot_id
     except (ConflictError, InvalidError, UnsupportedError) as lost:
-        discard(table, messages)
+        discard(table, behind.messages)
         if not isinstance(lost, ConflictError):
             raise
         _log.info("retrying the repair of %s after a conflict: %s", table.paths.root, lost)
@@ -216,16 +275,17 @@ def _committed(
 
 
 def _reported(
-    damage: Sequence[Damage], salvaged: Sequence[Salvaged], by_name: Mapping[str, Origin]
+    damage: Sequence[Damage], salvaged: Mapping[str, Salvaged], by_name: Mapping[str, Origin]
 ) -> tuple[RepairedFile, ...]:
     return tuple(
         RepairedFile(
             one.file,
-            kept.kept_rows,
-            kept.lost,
-            by_name.get(one.entry.file.file_name, Origin()),
+            salvaged[name].kept_rows,
+            salvaged[name].lost,
+            by_name.get(name, Origin()),
         )
-        for one, kept in zip(damage, salvaged, strict=True)
+        for one in damage
+        for name in [one.entry.file.file_name]
     )
 
 

@@ -3,7 +3,8 @@
 In: the entry of a damaged file. Out: new files of the same level and sequence numbers, with their own statistics, and
 the lost rows, row group by row group. A row group is kept if it decodes as a whole, its keys ascend after those kept
 before (values of an append table lie within the bounds of the file) and hash to the bucket, and its keys and sequence
-numbers lie within the ranges of the file's meta. So no bytes of another file are taken for rows.
+numbers lie within the ranges of the file's meta. So no bytes of another file are taken for rows. Rows that wait for a
+bucket have neither order nor numbers: they must decode, no more.
 
     footer                          what is kept               what is named as lost
     cannot be read                  nothing                    all rows, by the keys of the file's meta
@@ -43,6 +44,7 @@ from widetable.operations.health.appended_file import fit
 from widetable.operations.health.file_audit import ascends, key_row
 from widetable.schema.table_schema import SEQUENCE_NUMBER
 from widetable.schema.types import DataType
+from widetable.storage.paths import POSTPONED
 from widetable.write.rolling_writer import RollingWriter
 from widetable.write.table_state import TableState
 
@@ -178,6 +180,8 @@ class _Salvage:
         """
         if not self._table.schema.has_key:
             return fit(self._table, self._entry, rows)
+        if self._bucket == POSTPONED:
+            return True
         pieces = rows if self._last is None else [self._last, *rows]
         keys = [pa.chunked_array([piece.column(name) for piece in pieces]) for name in self._key]
         if not ascends(key_lanes(keys)).all():

@@ -76,6 +76,7 @@ from widetable.write.commit_message import CommitMessage
 from widetable.write.table_state import TableState
 
 _CHUNK_BYTES: Final = 8 << 20
+_ANOTHER_CLIENT: Final = "Use another client."
 _log = logging.getLogger("widetable")
 
 
@@ -219,8 +220,12 @@ def _check_copyable(
     """Raise UnsupportedError for files outside of the table, files without a bucket, and unknown kinds of indexes."""
     for entry in entries:
         if entry.bucket < 0 or entry.file.external_path is not None:
-            where = "outside of the table" if entry.bucket >= 0 else "that wait for their bucket"
-            raise _unsupported(path, f"data files {where}", "files in buckets of the table")
+            if entry.bucket < 0:
+                where, action = "with rows that wait for their bucket", "Compact the table first."
+            else:
+                where, action = "outside of the table", _ANOTHER_CLIENT
+            expected = "files in buckets of the table"
+            raise _unsupported(path, f"data files {where}", expected, action)
     for index in indexes:
         if index.kind not in (HASH, DELETION_VECTORS):
             expected = f"indexes of the kinds {HASH}, {DELETION_VECTORS}"
@@ -344,8 +349,10 @@ def _taken(root: str) -> InvalidError:
     )
 
 
-def _unsupported(path: str, actual: str, expected: str) -> UnsupportedError:
-    return UnsupportedError(path, found=actual, expected=expected, action="Use another client.")
+def _unsupported(
+    path: str, actual: str, expected: str, action: str = _ANOTHER_CLIENT
+) -> UnsupportedError:
+    return UnsupportedError(path, found=actual, expected=expected, action=action)
 
 
 def _refused(path: str, actual: str, expected: str) -> StorageError:

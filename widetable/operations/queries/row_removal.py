@@ -41,6 +41,7 @@ from widetable.operations.handle.newest_snapshot import held
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.handle.rewrite_commit import commit_rewrite
 from widetable.schema.table_schema import TableSchema
+from widetable.storage.paths import POSTPONED
 from widetable.write.commit_message import CommitMessage
 from widetable.write.discard import discard
 from widetable.write.partition_rows import rows_by_partition
@@ -114,8 +115,10 @@ def _by_partition(schema: TableSchema, batches: Iterable[pa.RecordBatch]) -> _Ke
 def _messages(state: TableState, live: Iterable[ManifestEntry], keys: _Keys) -> list[CommitMessage]:
     """Return a message for each file that has any of the keys."""
     made: list[CommitMessage] = []
+    # Rows that wait for a bucket come later: they are in no row that was read.
+    placed = (entry for entry in live if entry.bucket != POSTPONED)
     try:
-        for bucket, entries in by_bucket(live).items():
+        for bucket, entries in by_bucket(placed).items():
             files = [entry.file for entry in entries]
             for share in bounds_of_files(files, state.schema).shares(keys[bucket.partition]):
                 entry = entries[share.place]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -41,7 +42,9 @@ from widetable.merge.engine import unchecked_engine
 from widetable.merge.normal_form import has_sequence
 from widetable.merge.partial_update_plan import removing_groups
 from widetable.merge.printed_key import printed_key_of
+from widetable.operations.compaction.postponed_rows import placed_rows
 from widetable.operations.handle.compaction_threads import wait_for_compactions
+from widetable.operations.handle.held_lease import held_lease
 from widetable.operations.handle.open_table import OpenTable
 from widetable.operations.queries.lookup_keys import key_rows
 from widetable.operations.queries.requested_partitions import request_partitions
@@ -80,6 +83,9 @@ def delete(
     With `rewrite` no file keeps the rows, which works with every merge engine. Readers of changes do not see that, and
     a late record may restore a row. If no row matches, nothing is committed.
 
+    Where buckets are postponed, the rows that wait get their buckets first, so the condition sees all rows. A -D waits
+    for the next compaction, as other records do. A dry run passes over rows that wait.
+
     Parameters
     ----------
     filter : str or pyarrow.compute.Expression
@@ -117,14 +123,18 @@ def delete(
     parse(filter, schema := table.schema)
     if not schema.has_key:
         return _delete_appended(table, schema, filter, by, dry_run=dry_run, rewrite=rewrite)
-
-    def rows_at(table: OpenTable, snapshot_id: int) -> Iterator[pa.RecordBatch]:
-        schema = table.schema
-        condition = parse(filter, schema)
-        names = schema.primary_keys if rewrite else in_schema_order(schema, callers_columns(schema))
-        yield from scan_at(table, snapshot_id, names, condition).to_batches()
-
+    rows_at = partial(_matching, filter, rewrite)
     return _deleted(table, rows_at, by, dry_run=dry_run, rewrite=rewrite)
+
+
+def _matching(
+    condition: str | pc.Expression, rewrite: bool, table: OpenTable, snapshot_id: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows at a snapshot that a condition deletes: their keys to rewrite files, else what a -D repeats."""
+    schema = table.schema
+    parsed = parse(condition, schema)
+    names = schema.primary_keys if rewrite else in_schema_order(schema, callers_columns(schema))
+    yield from scan_at(table, snapshot_id, names, parsed).to_batches()
 
 
 def _delete_appended(
@@ -269,6 +279,8 @@ def _deleted(
         wait_for_compactions(table.path)
 
     def attempt(snapshot_id: int) -> CommitResult:
+        if schema.postpones_buckets and not dry_run:
+            snapshot_id = _with_all_rows_placed(table, snapshot_id)
         batches = rows_at(table, snapshot_id)
         if not rewrite:
             batches = _removable(schema, batches)
@@ -277,6 +289,20 @@ def _deleted(
         return (remove_rows if rewrite else _attempt)(table, batches, by, snapshot_id)
 
     return retried(table, attempt, by, kind, dry_run=dry_run)
+
+
+def _with_all_rows_placed(table: OpenTable, snapshot_id: int) -> int:
+    """Bring rows that wait for a bucket into buckets, so that the delete finds them. Return the snapshot to read.
+
+    Raises DamagedError or InvalidError where rows of a partition cannot be placed.
+    """
+    state = table._state()
+    with held_lease(state):
+        placed = placed_rows(state, table._committer)
+    if placed.damage:
+        raise placed.damage[0]
+    ids = [snapshot_id, *(commit.snapshot_id or 0 for commit in placed.commits)]
+    return max(ids)
 
 
 def _attempt(

@@ -14,7 +14,7 @@ import widetable as wt
 from widetable.errors import DamagedError
 from widetable.format.bucket_id import BucketId
 from widetable.format.data_file_meta import DataFileMeta
-from widetable.lsm.bucket_plan import Plan, Scope, plan_bucket
+from widetable.lsm.bucket_plan import Scope, names_of, plan_bucket
 from widetable.operations.compaction import quarantined_buckets as sick_buckets
 from widetable.operations.compaction.quarantined_buckets import QuarantinedBuckets, is_of_bucket
 from widetable.write.table_state import TableState
@@ -37,10 +37,10 @@ def files_of(table: wt.Table) -> list[DataFileMeta]:
     return [entry.file for entry in entries]
 
 
-def plan_of(state: TableState, files: list[DataFileMeta]) -> Plan:
+def plan_of(state: TableState, files: list[DataFileMeta]) -> list[str]:
     found = plan_bucket(state.schema, state.engine, files, Scope.FULL)
     assert found
-    return found
+    return names_of(found)
 
 
 def damage(path: str) -> DamagedError:
