@@ -32,8 +32,8 @@ class WarningCode(Enum):
 
     NO_MAINTAINER = WarningText(
         "WT-W101",
-        "A `write-only` table gets its changelog from compactions, commits wait for it, and no process compacts "
-        "the table.",
+        "Commits wait for a compaction, which makes the changelog of a `write-only` table, or brings rows into "
+        "postponed buckets, and no process compacts the table.",
         "Run `widetable maintain PATH` for as long as the table is written.",
     )
     MANY_USERS = WarningText(

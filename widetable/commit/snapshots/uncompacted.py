@@ -2,7 +2,8 @@
 
     widetable.uncompacted = "3 1764400000000"     3 commits of records since a compaction, the first of that time
 
-It is recorded in `write-only` tables whose changelog is made by compactions. Pure; an unreadable value counts as none.
+It is recorded in `write-only` tables whose changelog is made by compactions, and in tables with postponed buckets.
+Pure; an unreadable value counts as none.
 
     5 COMPACT   6 APPEND (t=60): "1 60"   7 APPEND without rows: "1 60"   8 APPEND: "2 60"   9 COMPACT: none
 
@@ -19,6 +20,7 @@ from widetable.commit.snapshots.committed import UNCOMPACTED, Load, before, reme
 from widetable.format.snapshot import COMMIT_KIND_COMPACT, Snapshot
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
+from widetable.storage.paths import POSTPONED
 
 # The changelog producers whose changelogs are made by compactions, which move level-0 files up.
 MADE_BY_COMPACTION: Final = ("lookup", "full-compaction")
@@ -32,7 +34,9 @@ class Uncompacted(NamedTuple):
 
 
 def needs_a_maintainer(options: TableOptions) -> bool:
-    """Return whether the changelog waits for another process than the writers."""
+    """Return whether the rows or the changelog wait for another process than the writers."""
+    if options.get(opt.BUCKET) == POSTPONED:
+        return True
     made = options.get(opt.CHANGELOG_PRODUCER) in MADE_BY_COMPACTION
     return made and options.get(opt.WRITE_ONLY)
 

@@ -1,9 +1,10 @@
 """Warns of level-0 files that no one compacts, so that the changelog does not continue.
 
 A `write-only` table with a changelog producer that works in compactions needs a maintainer (`widetable maintain`, or
-another client's compaction job). Ours hold the compaction lease for as long as they run, others show by their COMPACT
-snapshots. Raises nothing: an append logs the warning, and its own snapshot tells how many commits wait and
-since when (`uncompacted`). It reads nothing until there is a backlog, then the lease, once a minute.
+another client's compaction job), and so does a table with postponed buckets, whose rows nobody reads before. Ours hold
+the compaction lease for as long as they run, others show by their COMPACT snapshots. Raises nothing: an append logs
+the warning, and its own snapshot tells how many commits wait and since when (`uncompacted`). It reads nothing until
+there is a backlog, then the lease, once a minute.
 
     level-0 files   commits since the last compaction   oldest file    lease held   logged
     2               2                                   -              no           nothing: one may be due next
@@ -29,6 +30,7 @@ from widetable.messages.counted import counted
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.schema import options as opt
 from widetable.schema.options import TableOptions
+from widetable.storage.paths import POSTPONED
 from widetable.write.table_state import TableState
 
 # The most commits, or time, that pass without a compaction where a maintainer runs.
@@ -61,16 +63,19 @@ def unattended_warning(
     """
     if not needs_a_maintainer(options) or is_leased or not waiting.files:
         return None
-    producer = options.get(opt.CHANGELOG_PRODUCER)
     is_patient = (
         waiting.commits < _PATIENT_COMMITS and (waiting.oldest_age_millis or 0) < _PATIENT_MILLIS
     )
     if is_patient:
         return None
-    return (
-        f"write-only table with changelog-producer={producer} and {counted(waiting.files, 'level-0 file')} "
-        f"that no one compacts: run widetable maintain {shlex.quote(path)}"
-    )
+    if options.get(opt.BUCKET) == POSTPONED:
+        kind = "table with postponed buckets"
+        files = counted(waiting.files, "file of waiting rows", "files of waiting rows")
+    else:
+        kind = f"write-only table with changelog-producer={options.get(opt.CHANGELOG_PRODUCER)}"
+        files = counted(waiting.files, "level-0 file")
+    advice = f"run widetable maintain {shlex.quote(path)}"
+    return f"{kind} and {files} that no one compacts: {advice}"
 
 
 def warn_unattended(state: TableState, committer: Committer, new_files: int) -> None:

@@ -132,7 +132,7 @@ def append_messages(
         finish_replayed(table, schema)
         return result
     state = table._state(schema)
-    if schema.typed_options.get(opt.WRITE_ONLY):
+    if schema.typed_options.get(opt.WRITE_ONLY) or schema.postpones_buckets:
         warn_unattended(state, table._committer, result.files)
     else:
         compact_after_commit(state, table._committer, messages)

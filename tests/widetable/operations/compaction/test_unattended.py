@@ -105,6 +105,23 @@ def test_an_append_says_that_nobody_compacts(
     assert "4 level-0 files that no one compacts: run widetable maintain" in warning
 
 
+def test_rows_that_wait_for_a_bucket_need_a_maintainer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path, bucket="-2")
+    with caplog.at_level(logging.WARNING, "widetable"):
+        table.write(rows(1))
+        table.write(rows(2))
+        assert caplog.records == []
+        table.write(rows(3))
+    (reported,) = caplog.records
+    expected = "table with postponed buckets and 3 files of waiting rows that no one compacts: run"
+    assert expected in reported.getMessage()
+    assert expected in table.inspect().warnings[0]
+    table.compact()
+    assert table.inspect().warnings == ()
+
+
 def test_an_append_says_nothing_while_somebody_compacts(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
