@@ -132,6 +132,40 @@ def test_two_compactors_place_each_record_once(
     assert table.audit().findings == ()
 
 
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_partitions_are_committed_in_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(postponed_rows, "_GROUP_PARTITIONS", most)
+    table = made(tmp_path)
+    data = [{"p": p, "k": p, "v": "a"} for p in range(5)]
+    table.write(data)
+    placed = postponed_rows.placed_rows(table._state(), table._committer)
+    assert len(placed.commits) == -(-5 // most)
+    assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["p"]) == data
+
+
+def test_a_full_disk_leaves_no_file_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, real = made(tmp_path), moved_rows.placed_at_last
+    table.write(rows(8, "a"))
+    calls: list[object] = []
+
+    def full(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise wt.StorageError("disk", found="no space", expected="space", action="Make space.")
+        return real(*arguments)
+
+    monkeypatch.setattr(postponed_rows, "placed_at_last", full)
+    with pytest.raises(wt.StorageError):
+        table.compact()
+    assert list(Path(table.path).rglob("bucket-[0-9]*/data-*.parquet")) == []
+    table.compact()
+    assert (table.scan().count(), waiting(table)) == (8, 0)
+
+
 def live(table: wt.Table) -> Iterator[str]:
     for split in table.scan().splits():
         yield from (file.file_name for file in split.files)
