@@ -1,4 +1,5 @@
-"""Compacts a table by tasks that an engine places: the driver plans and commits, each task compacts one bucket.
+"""Compacts a table by tasks that an engine places: the driver plans and commits, each task compacts one bucket, or
+brings the postponed rows of one partition into buckets.
 
     driver    Table.maintainer(upkeep, compaction_by(run)).round()     plans what is due
     run       sends each CompactionTask to some process, and yields it with its outcome
@@ -22,6 +23,7 @@ from widetable.lsm.bucket_plan import Scope
 from widetable.messages.warning_code import WarningCode, warn
 from widetable.operations.compaction.compaction import Compacted, compact_all
 from widetable.operations.compaction.compaction_job import BucketWork, Outcome, perform
+from widetable.operations.compaction.postponed_rows import PlaceOutcome, PlaceWork
 from widetable.operations.handle.lookup_caches import caches_of
 from widetable.operations.maintenance.maintenance import Compact
 from widetable.write.table_state import TableState
@@ -30,9 +32,10 @@ _log = logging.getLogger("widetable")
 
 
 class CompactionTask(Protocol):
-    """The compaction of one bucket; picklable. It may run in any process that reaches the storage.
+    """The compaction of one bucket, or the placing of a partition's rows; picklable.
 
-    A task that runs twice writes other files; pass on one outcome of the two.
+    It may run in any process that reaches the storage. A task that runs twice writes other files; pass on one outcome
+    of the two.
     """
 
     @property
@@ -40,12 +43,12 @@ class CompactionTask(Protocol):
         """Return a number that stays that of the bucket: on the same host its lookup caches are found again."""
 
     def run(self) -> object:
-        """Compact the bucket.
+        """Do the work.
 
         Returns
         -------
         object
-            The outcome, which is picklable: the new files, or the error that the compaction met.
+            The outcome, which is picklable: the new files, or the error that the work met.
         """
 
 
@@ -77,6 +80,19 @@ class _BucketTask:
         return outcome
 
 
+@dataclass(frozen=True)
+class _PlacingTask:
+    state: TableState
+    work: PlaceWork
+
+    @property
+    def place(self) -> int:
+        return zlib.crc32(self.work.bucket.partition)
+
+    def run(self) -> PlaceOutcome:
+        return self.work.perform(self.state)
+
+
 def compaction_by(run: RunTasks) -> Compact:
     """Return a function for `Table.maintainer` that compacts by tasks.
 
@@ -98,6 +114,11 @@ def compaction_by(run: RunTasks) -> Compact:
                 assert isinstance(task, _BucketTask)
                 yield task.work, cast("Outcome", outcome)
 
-        return compact_all(state, committer, scope, run=run_works)
+        def place(works: Iterable[PlaceWork]) -> Iterator[tuple[PlaceWork, PlaceOutcome]]:
+            for task, outcome in run(_PlacingTask(state, work) for work in works):
+                assert isinstance(task, _PlacingTask)
+                yield task.work, cast("PlaceOutcome", outcome)
+
+        return compact_all(state, committer, scope, run=run_works, place=place)
 
     return compact

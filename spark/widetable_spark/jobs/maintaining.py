@@ -4,9 +4,9 @@ A clock ticks; at each tick the driver does one round of `Table.maintainer`: it 
 is due, commits what the tasks wrote, and expires snapshots. The query waits while another maintainer has the lease. It
 fails only with an error that the user must correct; other errors are logged, and the work is retried.
 
-The tasks compact whole buckets. A bucket always goes to the same partition of a persisted RDD, and Spark runs a
-persisted partition where it is stored (spark.md section 7): the lookup caches of a bucket's files stay on one host. So
-tasks fetch their files themselves; nothing is shuffled.
+The tasks compact whole buckets, or bring the postponed rows of a partition into buckets. A bucket always goes to the
+same partition of a persisted RDD, and Spark runs a persisted partition where it is stored (spark.md section 7): the
+lookup caches of a bucket's files stay on one host. So tasks fetch their files themselves; nothing is shuffled.
 
     slot      partition of the RDD, of 1,024; of a bucket: (crc32 of its partition bytes + bucket) mod 1,024
     outcome   what a task sends back per bucket: a message to commit, or the error that its compaction met

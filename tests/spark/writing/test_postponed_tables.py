@@ -5,13 +5,17 @@ see rows and changes of the last record of each key.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 import widetable as wt
 import widetable_spark
+from tests.support.faults import patience
+from widetable.operations.compaction import postponed_rows
 
 _DDL = "day int, k long, v string"
 
@@ -32,17 +36,49 @@ def fill(spark: SparkSession, source: Path, table: wt.Table, checkpoint: Path) -
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def test_a_stream_of_several_tasks_is_seen_when_it_is_compacted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def made(folder: Path) -> wt.Table:
     options = {"bucket": "-2", "changelog-producer": "lookup", "widetable.fsync": "false"}
-    table = wt.Catalog(str(tmp_path / "wh")).create_table(
+    return wt.Catalog(str(folder)).create_table(
         "db.t",
         {"day": "INT", "k": "BIGINT", "v": "STRING"},
         primary_key=["day", "k"],
         partition_by=["day"],
         options=options | {"postpone.default-bucket-num": "2"},
     )
+
+
+def test_executors_bring_rows_into_buckets(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver plans and commits, and writes no data file."""
+
+    def refused(*_: object) -> NoReturn:
+        raise AssertionError("the driver places rows")
+
+    monkeypatch.setattr(postponed_rows, "placed_at_last", refused)
+    table = made(tmp_path / "wh")
+    query = widetable_spark.maintain(spark, table.path, trigger_millis=50, expire=False)
+    try:
+        for number in range(2):
+            keys = range(number * 5, number * 5 + 30)
+            table.write([{"day": k % 3, "k": k, "v": f"v{number}"} for k in keys])
+            count = 30 + number * 5
+            patience.wait_for(lambda count=count: table.scan().count() == count)  # type: ignore[misc]
+    finally:
+        query.stop()
+    monkeypatch.undo()
+    table.compact()
+    rows = {row["k"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+    assert rows == {k: "v0" if k < 5 else "v1" for k in range(35)}
+    placed = [s for s in table.snapshots() if "widetable.placed-rows" in s.properties]
+    assert [s.properties["widetable.placed-rows"] for s in placed] == ["30", "30"]
+    assert table.audit().findings == ()
+
+
+def test_a_stream_of_several_tasks_is_seen_when_it_is_compacted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = made(tmp_path / "wh")
     for number in range(3):
         drop(tmp_path / "files", number)
         fill(spark, tmp_path / "files", table, tmp_path / "cp")

@@ -51,7 +51,7 @@ from widetable.operations.compaction.compaction_job import (
     one_by_one,
 )
 from widetable.operations.compaction.locked_partition import without_locked
-from widetable.operations.compaction.postponed_rows import PlacedRows, placed_rows
+from widetable.operations.compaction.postponed_rows import PlacedRows, RunPlacing, placed_rows
 from widetable.operations.compaction.quarantined_buckets import BucketError
 from widetable.operations.handle.compaction_threads import wait_for_compactions
 from widetable.operations.handle.held_lease import held_lease
@@ -138,6 +138,7 @@ def compact_all(
     scope: Scope,
     *,
     run: RunWorks | None = None,
+    place: RunPlacing | None = None,
     group_seconds: float = math.inf,
 ) -> Compacted:
     """Compact every bucket that has a plan for the scope. It does not wait for a lease.
@@ -152,6 +153,8 @@ def compact_all(
         What the buckets are planned for.
     run : callable, default None
         Where the work is done. None: in this process.
+    place : callable, default None
+        Where postponed rows are brought into buckets. None: in this process.
     group_seconds : float, default inf
         After this time, finished buckets are committed before the others are done.
 
@@ -167,7 +170,7 @@ def compact_all(
     """
     wait_for_compactions(state.paths.root)
     with held_lease(state), answered(state):
-        placed = placed_rows(state, committer)
+        placed = placed_rows(state, committer, place)
         done = compact_scope(
             state,
             committer,

@@ -8,25 +8,27 @@ A partition keeps the number of buckets that it has. Its first rows decide on it
 by the number or size of these rows. Records get their numbers here, in the order of their commits, so it does not
 matter when a compaction runs. The compaction after this one moves them up, and makes the changelog.
 
-Partitions are committed in groups. If another compactor was faster in one of them, its commit has taken the files: the
-new files of the group are deleted, and its partitions are tried again, each by itself. A process that dies leaves
-orphans. Raises what reading and writing data files raises, but for the damage of a partition, which is reported, so
-that others go on. Source: Paimon `PostponeUtils`, `PostponeBucketFileStoreWrite`.
+Each partition is a work, which any process may carry out (`run`); works are committed in groups. If another compactor
+was faster in one of a group, its commit has taken the files: the new files of the group are deleted, and its partitions
+are tried again here, each by itself. A process that dies leaves orphans.
+
+Raises what reading and writing data files raises, but for the damage of a partition, which is reported, so that others
+go on. Source: Paimon `PostponeUtils`, `PostponeBucketFileStoreWrite`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from widetable.commit.transaction.commit_result import CommitResult
 from widetable.commit.transaction.committer import Committer
 from widetable.errors import ConflictError, DamagedError, InvalidError, NotFoundError
 from widetable.format.bucket_id import BucketId
 from widetable.format.damaged_file import missing_file
+from widetable.format.data_file_meta import DataFileMeta
 from widetable.format.manifest_entry import ManifestEntry
 from widetable.lsm.moved_rows import placed_at_last
 from widetable.operations.compaction.quarantined_buckets import (
@@ -58,144 +60,176 @@ class PlacedRows:
     damage: list[BucketError] = field(default_factory=list)
 
 
-def placed_rows(state: TableState, committer: Committer) -> PlacedRows:
-    """Bring all postponed rows of the newest snapshot into buckets. The caller holds the lease of compactions."""
+@dataclass(frozen=True)
+class PlaceWork:
+    """The waiting rows of a partition. count: of its buckets. first_number: above all sequence numbers of the table."""
+
+    bucket: BucketId
+    files: tuple[DataFileMeta, ...]
+    count: int
+    first_number: int
+
+    def perform(self, state: TableState) -> PlaceOutcome:
+        """Write the rows into files of the buckets. An error is a value, so that it travels between processes."""
+        try:
+            return self.written(state)
+        except Exception as error:  # noqa: BLE001
+            return error
+
+    def written(self, state: TableState) -> tuple[CommitMessage, ...]:
+        """Write the rows into files of the buckets."""
+        files = [(self.bucket, file) for file in self.files]
+        numbers = SequenceAllocator(self.first_number)
+        return tuple(placed_at_last(state, self.count, files, numbers))
+
+
+# The new files of a partition, by bucket, or the error that placing its rows met.
+PlaceOutcome: TypeAlias = tuple[CommitMessage, ...] | Exception
+RunPlacing: TypeAlias = Callable[[Sequence[PlaceWork]], Iterable[tuple[PlaceWork, PlaceOutcome]]]
+
+
+def placed_rows(
+    state: TableState, committer: Committer, run: RunPlacing | None = None
+) -> PlacedRows:
+    """Bring all postponed rows of the newest snapshot into buckets. The caller holds the lease of compactions.
+
+    run: carries works out, and yields each with its outcome, in any order. None: here, one after the other.
+    """
     placing = _Placing(state, committer)
     if state.schema.postpones_buckets:
-        for each in _partitions(newest_files(committer)[1]):
-            placing.place(each)
-        placing.commit_group()
+        live = newest_files(committer)[1]
+        placing.place(_works(live, state.options, committer), run or _one_by_one(state))
     return placing.done
 
 
-class _Partition(NamedTuple):
-    """A partition with waiting rows. live: all of its files. waiting: those of rows that wait."""
+def _one_by_one(state: TableState) -> RunPlacing:
+    def run(works: Sequence[PlaceWork]) -> Iterator[tuple[PlaceWork, PlaceOutcome]]:
+        for work in works:
+            yield work, work.perform(state)
 
-    live: tuple[ManifestEntry, ...]
-    waiting: tuple[ManifestEntry, ...]
-
-    @property
-    def bucket(self) -> BucketId:
-        return self.waiting[0].bucket_id
-
-    @property
-    def waiting_bytes(self) -> int:
-        return sum(entry.file.file_size for entry in self.waiting)
+    return run
 
 
-def _partitions(live: Sequence[ManifestEntry]) -> list[_Partition]:
+def _works(
+    live: Sequence[ManifestEntry], options: TableOptions, committer: Committer
+) -> list[PlaceWork]:
+    """Return a work for each partition in which rows wait."""
     members: dict[bytes, list[ManifestEntry]] = {}
     for entry in live:
         members.setdefault(entry.partition, []).append(entry)
-    found = (
-        _Partition(tuple(each), tuple(entry for entry in each if entry.bucket == POSTPONED))
-        for each in members.values()
-    )
-    return [each for each in found if each.waiting]
+    first_number = committer.sequence_base()
+    works = []
+    for partition, entries in members.items():
+        waiting = tuple(entry.file for entry in entries if entry.bucket == POSTPONED)
+        if waiting:
+            bucket, count = BucketId(partition, POSTPONED), _bucket_count(entries, options)
+            works.append(PlaceWork(bucket, waiting, count, first_number))
+    return works
 
 
 @dataclass
 class _Placing:
-    """Places partitions one after the other. group: partitions whose new files are not committed yet, with these."""
+    """Takes outcomes of works. group: works that are not committed yet, with their new files."""
 
     state: TableState
     committer: Committer
     done: PlacedRows = field(default_factory=PlacedRows)
-    group: list[tuple[_Partition, list[CommitMessage]]] = field(default_factory=list)
+    group: list[tuple[PlaceWork, tuple[CommitMessage, ...]]] = field(default_factory=list)
 
-    def place(self, partition: _Partition) -> None:
-        """Write the rows of a partition into its buckets, and commit the group if it is large."""
-        names = [entry.file.file_name for entry in partition.waiting]
-        quarantined = QUARANTINED_BUCKETS.find(self.state, partition.bucket, names)
+    def place(self, works: Sequence[PlaceWork], run: RunPlacing) -> None:
+        """Carry works out and commit them. After an error that concerns all, the files of the group are deleted."""
+        try:
+            for work, outcome in run([work for work in works if not self._is_quarantined(work)]):
+                self._take(work, outcome)
+            self._commit_group()
+        except BaseException:
+            group, self.group = self.group, []
+            discard(self.state, [each for _, written in group for each in written])
+            raise
+
+    def _is_quarantined(self, work: PlaceWork) -> bool:
+        names = [file.file_name for file in work.files]
+        quarantined = QUARANTINED_BUCKETS.find(self.state, work.bucket, names)
         if quarantined is not None:
             self.done.damage.append(quarantined.error)
-            return
-        with self._without_damage(partition):
-            self._write(partition)
-        waiting_bytes = sum(each.waiting_bytes for each, _ in self.group)
-        if len(self.group) >= _GROUP_PARTITIONS or waiting_bytes >= _GROUP_BYTES:
-            self.commit_group()
+        return quarantined is not None
 
-    def commit_group(self) -> None:
-        """Commit what is written. If another compactor was faster, place each partition by itself."""
+    def _take(self, work: PlaceWork, outcome: PlaceOutcome) -> None:
+        if isinstance(outcome, NotFoundError) and is_of_bucket(self.state, outcome):
+            # A faster compactor took the file, and it expired; or it is missing.
+            self._place_alone(work)
+        elif isinstance(outcome, Exception):
+            self._note(work, outcome)
+        else:
+            self.group.append((work, outcome))
+            file_bytes = sum(file.file_size for each, _ in self.group for file in each.files)
+            if len(self.group) >= _GROUP_PARTITIONS or file_bytes >= _GROUP_BYTES:
+                self._commit_group()
+
+    def _note(self, work: PlaceWork, error: Exception) -> None:
+        """Note damage of a partition. Raises other errors."""
+        if not isinstance(error, DamagedError | InvalidError) or not is_of_bucket(
+            self.state, error
+        ):
+            raise error
+        names = [file.file_name for file in work.files]
+        noted = QUARANTINED_BUCKETS.note(self.state, work.bucket, names, error)
+        self.done.damage.append(noted.error)
+
+    def _commit_group(self) -> None:
         # Taken first: after an unknown outcome of the commit no one may delete the files.
         group, self.group = self.group, []
         if not group:
             return
-        messages = [each for partition, written in group for each in _messages(partition, written)]
+        messages = [each for work, written in group for each in _messages(work, written)]
         try:
             self.done.commits.append(self.committer.compact(messages))
         except ConflictError as lost:
             discard(self.state, [each for _, written in group for each in written])
             _log.info("retrying to place postponed rows of %s: %s", self.state.paths.root, lost)
-            for partition, _ in group:
-                with self._without_damage(partition):
-                    self._place_alone(partition.bucket.partition)
+            for work, _ in group:
+                self._place_alone(work)
 
-    @contextlib.contextmanager
-    def _without_damage(self, partition: _Partition) -> Iterator[None]:
-        """Note damage of the partition, and go on. After another error the files of the group are deleted."""
-        names = [entry.file.file_name for entry in partition.waiting]
+    def _place_alone(self, work: PlaceWork) -> None:
+        """Place the rows that wait in the partition of a work now, by themselves."""
         try:
-            yield
+            self._retry(work.bucket.partition)
         except (DamagedError, InvalidError) as error:
-            if not is_of_bucket(self.state, error):
-                self._discard_group()
-                raise
-            noted = QUARANTINED_BUCKETS.note(self.state, partition.bucket, names, error)
-            self.done.damage.append(noted.error)
-        except BaseException:
-            self._discard_group()
-            raise
+            self._note(work, error)
 
-    def _write(self, partition: _Partition) -> None:
-        try:
-            self.group.append((partition, _written(self.state, self.committer, partition)))
-        except NotFoundError as gone:
-            if not is_of_bucket(self.state, gone):
-                raise
-            # A faster compactor took the file, and it expired; or it is missing.
-            self._place_alone(partition.bucket.partition)
-
-    def _place_alone(self, partition: bytes) -> None:
-        """Commit the rows of a partition by itself, if it has any."""
+    def _retry(self, partition: bytes) -> None:
         missed: set[str] = set()
         for tries_left in reversed(range(_MAX_TRIES)):
-            waiting = _partitions(newest_files(self.committer, frozenset([partition]))[1])
-            if not waiting:
+            _, live = newest_files(self.committer, frozenset([partition]))
+            works = _works(live, self.state.options, self.committer)
+            if not works:
                 return
             try:
-                written = _written(self.state, self.committer, waiting[0])
+                self._commit_alone(works[0])
+                return
+            except ConflictError:
+                if not tries_left:
+                    raise
             except NotFoundError as gone:
+                if not is_of_bucket(self.state, gone):
+                    raise
                 if gone.subject in missed or not tries_left:
                     named_by = "the newest snapshot"
                     raise missing_file(self.state.paths, gone.subject, named_by) from gone
                 missed.add(gone.subject)
-                continue
-            try:
-                self.done.commits.append(self.committer.compact(_messages(waiting[0], written)))
-                return
-            except ConflictError:
-                discard(self.state, written)
-                if not tries_left:
-                    raise
 
-    def _discard_group(self) -> None:
-        group, self.group = self.group, []
-        discard(self.state, [each for _, written in group for each in written])
+    def _commit_alone(self, work: PlaceWork) -> None:
+        written = work.written(self.state)
+        try:
+            self.done.commits.append(self.committer.compact(_messages(work, written)))
+        except ConflictError:
+            discard(self.state, written)
+            raise
 
 
-def _written(state: TableState, committer: Committer, partition: _Partition) -> list[CommitMessage]:
-    """Write the waiting rows of a partition into files of its buckets."""
-    count = _bucket_count(partition.live, state.options)
-    files = [(entry.bucket_id, entry.file) for entry in partition.waiting]
-    return placed_at_last(state, count, files, SequenceAllocator(committer.sequence_base()))
-
-
-def _messages(partition: _Partition, written: Sequence[CommitMessage]) -> list[CommitMessage]:
+def _messages(work: PlaceWork, written: Sequence[CommitMessage]) -> list[CommitMessage]:
     """Return the messages of a compaction that takes the waiting files and adds those with the placed rows."""
-    before = tuple(entry.file for entry in partition.waiting)
-    taken = CommitMessage(*partition.bucket, POSTPONED, compact_before=before)
+    taken = CommitMessage(*work.bucket, POSTPONED, compact_before=work.files)
     placed = (replace(each, new_files=(), compact_after=each.new_files) for each in written)
     return [taken, *placed]
 
