@@ -254,11 +254,12 @@ def test_a_commit_by_key_is_refused(tmp_path: Path) -> None:
         lambda table: table.lookup([{"n": 1}]),
         lambda table: table.lookup_session(),
         lambda table: table.explain({"n": 1}),
+        lambda table: table.follow_samples("r", complete=["s"], wait="1 h", on="n", writers=["w"]),
         lambda table: list(wt.lookup_join([pa.record_batch({"n": [1]})], table, ["n"])),
         lambda table: table.delete_keys([{"n": 1}]),
         lambda table: table.rescale(2),
     ],
-    ids=["lookup", "session", "explain", "join", "delete_keys", "rescale"],
+    ids=["lookup", "session", "explain", "samples", "join", "delete_keys", "rescale"],
 )
 def test_what_finds_rows_by_a_key_is_refused_at_once(
     tmp_path: Path, find: Callable[[wt.Table], object]

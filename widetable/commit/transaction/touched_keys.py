@@ -57,6 +57,7 @@ from widetable.write.table_state import TableState
 
 _ROWS_CHANGED: Final = frozenset([EXPIRED_ROWS, PLACED_ROWS])
 _POSTPONED: Final = frozenset([POSTPONED])
+_SHOW_ALL: Final = "Compact the table, which brings all rows into buckets. "
 
 TouchedFiles: TypeAlias = Mapping[BucketId, Sequence[DataFileMeta]]
 
@@ -222,12 +223,14 @@ class Untouched:
                 ours = distinct_keys(state, {message.bucket_id: message.new_files})
                 count += len(touched_among(state, ours, near, retracted=retracted))
         if count:
+            waits = state.schema.postpones_buckets
             raise ConflictError(
                 state.paths.root,
                 found=f"{counted(count, 'key of this commit that was', 'keys of this commit that were')} written after "
-                f"snapshot {read_id}",
+                f"snapshot {read_id}{' or waited for a bucket in it' if waits else ''}",
                 expected="keys that no other commit wrote since",
-                action="Read the rows again at the newest snapshot, and commit the new result.",
+                action=f"{_SHOW_ALL if waits else ''}Read the rows again at the newest snapshot, and commit the new "
+                "result.",
                 code=ErrorCode.KEYS_CHANGED,
             )
         self._checked_id = latest_id

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from widetable.acceptance.acceptance import Use, accept
 from widetable.derive.samples.sample_rule import SampleRule
 from widetable.derive.versions.event_groups import time_units
 from widetable.errors import InvalidError, UnsupportedError
@@ -155,6 +156,7 @@ def _check_negatives(column: str, fields: Iterable[pa.Field]) -> None:
 
 
 def _check_table(schema: TableSchema) -> None:
+    accept(schema, Use.LOOK_UP)
     if schema.postpones_buckets:
         raise UnsupportedError(
             "the table of the samples",
