@@ -145,7 +145,7 @@ class WidetableDataSource(DataSource):
             An option is none of a batch read, or the columns are not those of the table.
         """
         options = self._read_options(READ, schema)
-        check_read_columns(options, schema.names)
+        check_read_columns(options, options.changed_columns(schema.names))
         return BatchReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:

@@ -6,7 +6,8 @@ as stable as those names.
     commits     batch_commits; under barriers root_commits and JobWriter
     rows out    Table.scan().split_reads() ─► SplitRead in each task ─► batches, cut to BATCH_BYTES by `pieces`;
                 `hot_split` divides one of few newer records into a part without a merge and one with it
-    changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS
+    changes     change_stream, barrier_stream: ChangeStream ─► StreamRead in each task, in one of CHANGE_FORMS;
+                range_reads: those of a range of snapshots, in a batch read
     samples     open_samples; sample_stream: a ChangeStream that brings them up to date before each batch
     joins       plan_lookup_join: LookupTasks ─► pin(PinnedBatch), joined(rows, pin) in each task
     pasts       plan_point_in_time, plan_windows: PastTasks ─► numbered(rows), answered(rows) in each task
@@ -41,6 +42,7 @@ from widetable.commit.holds.lookup_pin import PinnedBatch, check_join
 from widetable.commit.holds.pin_file import LookupPin
 from widetable.connector.barrier_streams import BARRIER_OFFSET_VERSION, Rounds, barrier_stream
 from widetable.connector.change_form import CHANGE_FORMS, ChangeForm
+from widetable.connector.change_range import range_reads
 from widetable.connector.change_streams import ChangeStream, change_stream
 from widetable.connector.commits import BatchCommits, batch_commits, root_commits
 from widetable.connector.compaction_tasks import CompactionTask, compaction_by
@@ -187,6 +189,7 @@ __all__ = [
     "plan_point_in_time",
     "plan_windows",
     "plan_write",
+    "range_reads",
     "root_commits",
     "row_versions",
     "sample_stream",

@@ -13,6 +13,7 @@ BRANCH: Final = "branch"
 SNAPSHOT_ID: Final = "snapshot-id"
 TIMESTAMP: Final = "timestamp-millis"
 TAG: Final = "tag"
+INCREMENTAL: Final = "incremental-between"
 COMMIT_USER: Final = "commit-user"
 COMMIT_IDENTIFIER: Final = "commit-identifier"
 ROW_KIND: Final = "row-kind"
@@ -70,6 +71,13 @@ SOURCE_OPTIONS: Final = (
     ),
     SourceOption(TAG, "text", (READ,), "Reads that tag."),
     SourceOption(
+        INCREMENTAL,
+        "text",
+        (READ,),
+        "Two snapshots or tags, such as `3,7` or `monday,7`: reads the rows that were committed after the first, up to "
+        "the second, as a stream gives them. 0 is before the first snapshot.",
+    ),
+    SourceOption(
         BARRIER,
         "integer",
         (READ,),
@@ -90,14 +98,14 @@ SOURCE_OPTIONS: Final = (
     SourceOption(
         READ_CHANGELOG,
         "boolean",
-        (STREAM,),
+        (READ, STREAM),
         "`true`: all changes, their kind in a last column `_row_kind` (+I, -U, +U, -D). Otherwise rows that are new or "
-        "new values, without -U and -D.",
+        "new values, without -U and -D. A batch read of changes needs `incremental-between`.",
     ),
     SourceOption(
         CHANGE_COLUMNS,
         "text",
-        (STREAM,),
+        (READ, STREAM),
         "What changes carry, with `read.changelog`: `kind` (`_row_kind`); `commit` (also `_snapshot_id` and "
         "`_commit_time`); `standard` (`_change_type`, `_commit_version` and `_commit_timestamp`, as Spark names them).",
     ),

@@ -40,11 +40,13 @@ from widetable_spark.frames.declared_options import (
     COMMIT_USER,
     CONSUMER_ID,
     FEED_SAMPLES,
+    INCREMENTAL,
     MAX_BYTES,
     MAX_FILES,
     MAX_ROWS,
     MAX_SNAPSHOTS,
     PATH,
+    READ,
     READ_CHANGELOG,
     ROW_COLUMNS,
     ROW_KIND,
@@ -110,6 +112,7 @@ class SourceOptions:
     snapshot_id: int | None
     timestamp_millis: int | None
     tag: str | None
+    incremental: tuple[int | str, int | str] | None
     barrier: int | None
     barrier_job: str | None
     barrier_writer: str | None
@@ -169,6 +172,29 @@ class SourceOptions:
             action=f"Set {COMMIT_USER}." if batch else "Remove the option.",
         )
 
+    def changed_columns(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the table among those of a read, without those that changes carry beside them."""
+        added = self.change_form.columns if self.read_changelog else ()
+        return [name for name in names if name not in added]
+
+    def _check_one_moment(self) -> None:
+        """Refuse options of a batch read that contradict each other: changes are those of a range, rows of a moment."""
+        moments = [each for each in (SNAPSHOT_ID, TIMESTAMP, TAG, BARRIER) if each in self.given]
+        if self.incremental is not None and moments:
+            raise InvalidError(
+                f"option {moments[0]!r}",
+                found=f"option {INCREMENTAL!r} as well",
+                expected="rows of one moment, or those between two",
+                action="Remove one of the two options.",
+            )
+        if self.read_changelog and self.incremental is None:
+            raise InvalidError(
+                f"option {READ_CHANGELOG!r}",
+                found=f"a batch read without option {INCREMENTAL!r}",
+                expected="the range of snapshots whose changes are read",
+                action=f"Set {INCREMENTAL}, or read a stream.",
+            )
+
     def check_use(self, use: str) -> None:
         """Refuse options that are not for this use."""
         for key in self.given:
@@ -187,6 +213,8 @@ class SourceOptions:
                 expected="one of the two options",
                 action="Remove one of them.",
             )
+        if use == READ:
+            self._check_one_moment()
         if CHANGE_COLUMNS in self.given and not self.read_changelog:
             raise InvalidError(
                 f"option {CHANGE_COLUMNS!r}",
@@ -224,6 +252,7 @@ def parse_options(options: Mapping[str, str]) -> SourceOptions:
         snapshot_id=_value(texts, SNAPSHOT_ID, int),
         timestamp_millis=_value(texts, TIMESTAMP, int),
         tag=_value(texts, TAG, str),
+        incremental=_incremental(texts),
         barrier=_value(texts, BARRIER, int),
         barrier_job=_value(texts, BARRIER_JOB, str),
         barrier_writer=_writer(texts),
@@ -251,6 +280,23 @@ def check_read_columns(options: SourceOptions, names: Sequence[str]) -> None:
             expected="the same columns in the same order, or no such option",
             action="Read the table by its path with .load(), or with widetable_spark.read.",
         )
+
+
+def _incremental(texts: Mapping[str, str]) -> tuple[int | str, int | str] | None:
+    """Return both ends of a range of snapshots: numbers are ids, other texts are tags."""
+    text = _value(texts, INCREMENTAL, str)
+    if text is None:
+        return None
+    ends = [end.strip() for end in text.split(",")]
+    if len(ends) != 2 or not all(ends):
+        raise InvalidError(
+            f"option {INCREMENTAL!r}",
+            found=repr(text),
+            expected="two snapshots or tags with a comma between, such as '3,7'",
+            action="Correct the value.",
+        )
+    start, end = (int(end) if end.isdecimal() else end for end in ends)
+    return start, end
 
 
 def _writer(texts: Mapping[str, str]) -> str | None:

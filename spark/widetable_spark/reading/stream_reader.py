@@ -23,13 +23,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from widetable import UnsupportedError
 from widetable.connector import (
-    ROW_KIND_COLUMN,
     ChangeStream,
     Limits,
     StreamRead,
@@ -41,6 +39,7 @@ from widetable.connector import (
 from widetable_spark.frames.column_path import check_columns
 from widetable_spark.frames.source_options import SourceOptions, check_read_columns
 from widetable_spark.frames.spark_types import arrow_schema, spark_batches
+from widetable_spark.reading.changed_rows import changed_rows
 from widetable_spark.startup.source_order import RoundCount
 from widetable_spark.startup.spark_version import (
     HAS_LIMITS,
@@ -86,9 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _columns(self) -> list[str]:
-        """Return the columns of the table, without those that changes carry beside them."""
-        added = self._options.change_form.columns if self._options.read_changelog else ()
-        return [name for name in self._schema.names if name not in added]
+        return self._options.changed_columns(self._schema.names)
 
     @derived_value
     def _position(self) -> ChangeStream:
@@ -150,11 +147,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         settle()
-        target, form = arrow_schema(self._schema), self._options.change_form
+        target = arrow_schema(self._schema)
         for read in partition.value.reads:
-            is_whole = self._options.read_changelog
-            batches = form.batches(read) if is_whole else map(_new_values, read.to_batches())
-            for batch in batches:
+            for batch in changed_rows(read, self._options):
                 yield from spark_batches(batch, target)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -163,9 +158,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if "_position" in self.__dict__:
             self._position.close()
-
-
-def _new_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows of a stream of rows: +I and +U. A deleted key gives none."""
-    is_new = pc.starts_with(batch.column(ROW_KIND_COLUMN), "+")
-    return batch if pc.all(is_new).as_py() else batch.filter(is_new)

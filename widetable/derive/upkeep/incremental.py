@@ -185,6 +185,12 @@ def scan_changes(
     return ChangeScan(reads)
 
 
+def changed_ids(table: OpenTable, start: int | str | datetime, end: int | str | datetime) -> range:
+    """Return the snapshots after one state of the table up to another, each as `changes` takes it."""
+    first, last = _end(table, start, "start"), _end(table, end, "end")
+    return snapshot_range(table, first.id, last.id)
+
+
 def _reads(
     table: OpenTable,
     start: int | str | datetime,

@@ -21,6 +21,7 @@ from widetable.errors import NotFoundError
 from widetable.messages.error_code import ErrorCode
 from widetable.operations.handle.open_table import OpenTable
 from widetable.read.change_plan import ChangeSplit
+from widetable.read.change_read import StreamRead
 from widetable.read.change_source import MODES, ChangeSource
 from widetable.read.commit_columns import COMMIT, KIND, commit_times, in_form, schema_of_form
 from widetable.read.stream_plan import Piece, Step, range_went_back
@@ -63,6 +64,15 @@ def change_splits(table: OpenTable, ids: Sequence[int], mode: str = "auto") -> l
     source = change_source(table, (), mode=mode)
     steps = _steps(source, ids, mode)
     return [split for step in steps for split in step.splits if isinstance(split, ChangeSplit)]
+
+
+def change_reads(
+    table: OpenTable, ids: Sequence[int], columns: Sequence[str] | None = None
+) -> list[StreamRead]:
+    """Return what reads the changes of snapshots, in their order: each is picklable, and reads one split."""
+    source = change_source(table, columns)
+    steps = list(_steps(source, ids, "auto"))
+    return [read for step in steps for read in source.reads(Piece(step, 0, len(step.splits)))]
 
 
 def snapshot_range(table: OpenTable, start: int, end: int) -> range:
