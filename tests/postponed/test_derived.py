@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -122,12 +122,12 @@ def test_a_version_begins_when_a_row_has_a_bucket(tmp_path: Path) -> None:
     warehouse = catalog(tmp_path)
     options = {**POSTPONED, "history.table": "db.history"}
     table = warehouse.create_table("db.customers", CUSTOMERS, primary_key=["id"], options=options)
-    moments = [datetime.now(UTC)]
+    moments = [datetime.now(timezone.utc)]
     for city in ("a", "b"):
         table.write([{"id": 1, "city": city}])
-        written = datetime.now(UTC)
+        written = datetime.now(timezone.utc)
         table.maintain(once=True)
-        moments += [written, datetime.now(UTC)]
+        moments += [written, datetime.now(timezone.utc)]
     asked = pa.table({"id": [1] * 5, "at": moments})
     known = table.point_in_time(asked, at="at", columns=["city"])
     assert known["city"].to_pylist() == [None, None, "a", "a", "b"]
