@@ -132,6 +132,37 @@ def test_two_compactors_place_each_record_once(
     assert table.audit().findings == ()
 
 
+@pytest.mark.parametrize(
+    ("change", "values"),
+    [
+        ({"add_columns": {"b": "INT"}}, {"v": "a", "b": 22}),
+        ({"change_types": {"n": "BIGINT"}}, {"v": "a", "n": 2**40}),
+        ({"rename_columns": {"v": "w"}}, {"w": "a"}),
+    ],
+)
+def test_rows_of_a_newer_schema_wait_for_who_has_read_it(
+    tmp_path: Path, change: dict[str, Any], values: dict[str, Any]
+) -> None:
+    """A compactor that began before the columns changed would write files without the new ones."""
+    catalog = wt.Catalog(str(tmp_path))
+    columns = COLUMNS | {"n": "INT"}
+    table = catalog.create_table(
+        "db.t", columns, primary_key=["p", "k"], partition_by=["p"], options={"bucket": "-2"}
+    )
+    table.write([{"p": 0, "k": 0}, {"p": 1, "k": 1}])
+    state = table._state()
+    catalog.alter_table("db.t", **change)
+    changed = catalog.table("db.t")
+    changed.write([{"p": 1, "k": 2, **values}])
+    placed = postponed_rows.placed_rows(state, table._committer)
+    assert placed.damage == []
+    assert [row["k"] for row in changed.scan().to_arrow().to_pylist()] == [0]
+    changed.compact(full=True)
+    [row] = changed.scan(filter="k = 2").to_arrow().to_pylist()
+    assert {name: row[name] for name in values} == values
+    assert changed.scan().count() == 3
+
+
 @pytest.mark.parametrize("most", [1, 2, 99])
 def test_partitions_are_committed_in_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int

@@ -98,7 +98,7 @@ def placed_rows(
     placing = _Placing(state, committer)
     if state.schema.postpones_buckets:
         live = newest_files(committer)[1]
-        placing.place(_works(live, state.options, committer), run or _one_by_one(state))
+        placing.place(_works(live, state, committer), run or _one_by_one(state))
     return placing.done
 
 
@@ -111,9 +111,13 @@ def _one_by_one(state: TableState) -> RunPlacing:
 
 
 def _works(
-    live: Sequence[ManifestEntry], options: TableOptions, committer: Committer
+    live: Sequence[ManifestEntry], state: TableState, committer: Committer
 ) -> list[PlaceWork]:
-    """Return a work for each partition in which rows wait."""
+    """Return a work for each partition in which rows wait.
+
+    A partition with waiting files of a newer schema is left to a compactor that has read it: this one would lose their
+    columns.
+    """
     members: dict[bytes, list[ManifestEntry]] = {}
     for entry in live:
         members.setdefault(entry.partition, []).append(entry)
@@ -121,8 +125,8 @@ def _works(
     works = []
     for partition, entries in members.items():
         waiting = tuple(entry.file for entry in entries if entry.bucket == POSTPONED)
-        if waiting:
-            bucket, count = BucketId(partition, POSTPONED), _bucket_count(entries, options)
+        if waiting and all(file.schema_id <= state.schema.id for file in waiting):
+            bucket, count = BucketId(partition, POSTPONED), _bucket_count(entries, state.options)
             works.append(PlaceWork(bucket, waiting, count, first_number))
     return works
 
@@ -201,7 +205,7 @@ class _Placing:
         missed: set[str] = set()
         for tries_left in reversed(range(_MAX_TRIES)):
             _, live = newest_files(self.committer, frozenset([partition]))
-            works = _works(live, self.state.options, self.committer)
+            works = _works(live, self.state, self.committer)
             if not works:
                 return
             try:
