@@ -121,6 +121,8 @@ def test_an_option_is_on_the_page(option: SourceOption) -> None:
 @pytest.mark.parametrize("option", SOURCE_OPTIONS, ids=lambda option: option.key)
 def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) -> None:
     text = {"boolean": "true", "duration": "1 s"}.get(option.kind, "1")
+    if option.key == "incremental-between":
+        text = "1,2"
     options = {"path": "/t", option.key: text}
     if option.key == "scan.mode":
         options["scan.mode"] = "latest"
@@ -133,7 +135,9 @@ def test_an_option_is_refused_where_it_would_do_nothing(option: SourceOption) ->
     found = parse_options(options)
     for use in (READ, STREAM, WRITE):
         if use in option.uses:
-            found.check_use(use)
+            is_range = use == READ and found.read_changelog
+            range_of = {"incremental-between": "1,2"} if is_range else {}
+            parse_options(options | range_of).check_use(use)
         else:
             with pytest.raises(InvalidError, match="found " + use):
                 found.check_use(use)

@@ -230,7 +230,8 @@ def test_postponed_rows_of_another_client_are_placed(tmp_path: Path) -> None:
     (file,) = table.inspect.files().to_pylist()
     assert Path(file["path"]).is_file()
     assert table.scan().count() == 0
-    assert table.doctor(deep=True).ok
+    # Nobody has compacted them since the fixture was made.
+    assert [finding.check for finding in table.doctor(deep=True).findings] == ["upkeep"]
     table.maintain(once=True)
     assert sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"]) == [
         {"k": k, "v": f"a{k}"} for k in range(4)
